@@ -1,0 +1,53 @@
+"""How long a failed job waits before its next attempt.
+
+Whatever the numbers, the answer is finite and not negative: a bad policy never loses a job.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+
+from .exceptions import QueueError
+
+MAX_DELAY = 366 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class BackoffPolicy:
+    """Exponential backoff: `base * factor ** (attempt - 1)` seconds, at most `max_delay`.
+
+    A share `jitter` of the delay is random (0: none, 0.5: half fixed and half random, 1: all),
+    so that jobs which failed together do not come back together ("equal jitter" in
+    https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/).
+    """
+
+    base: float = 1.0
+    factor: float = 2.0
+    max_delay: float = 300.0
+    jitter: float = 0.5
+
+    def __post_init__(self) -> None:
+        limits = {"base": MAX_DELAY, "factor": 1e6, "max_delay": MAX_DELAY, "jitter": 1.0}
+        for name, most in limits.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise QueueError(f"backoff {name} must be a number, not {type(value).__name__}.")
+            if not 0 <= value <= most:
+                raise QueueError(f"backoff {name} must be from 0 to {most:g}, not {value}.")
+
+    def ceiling(self, attempt: int) -> float:
+        """Return the longest wait in seconds after attempt number `attempt` (from 1) failed."""
+        if self.base == 0:
+            return 0.0
+        exponent = max(attempt, 1) - 1
+        if self.factor > 0 and exponent * math.log2(self.factor) > 64:
+            return float(self.max_delay)
+        return float(min(self.max_delay, self.base * self.factor**exponent))
+
+    def delay(self, attempt: int) -> float:
+        """Return the seconds to wait after attempt number `attempt` (from 1) failed."""
+        ceiling = self.ceiling(attempt)
+        # Jitter spreads load; nothing secret hangs on it.
+        return ceiling * (1 - self.jitter * random.random())  # noqa: S311

@@ -1,0 +1,99 @@
+"""Fields that mean the same on every database: instants in UTC, and text compared byte for byte."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+if TYPE_CHECKING:
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
+# Keys that differ in case, accents or trailing spaces are different keys. The collations
+# compare and sort bytes, and bring four-byte UTF-8 with them whatever the database's own
+# character set is. SQLite compares bytes by itself.
+BYTEWISE = {
+    "PostgreSQL": "C",
+    "MariaDB": "utf8mb4_nopad_bin",
+    "MySQL": "utf8mb4_0900_bin",
+}
+
+
+class UTCDateTimeField(models.DateTimeField):
+    """An instant: aware and in UTC in Python, whatever USE_TZ and any TIME_ZONE say.
+
+    A naive datetime that is written is taken to be in the current TIME_ZONE, as in Django.
+    """
+
+    def from_db_value(
+        self, value: Any, expression: Any, connection: BaseDatabaseWrapper
+    ) -> datetime | None:
+        if value is None:
+            return None
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        if connection.features.supports_timezones and timezone.is_aware(value):
+            return value.astimezone(UTC)
+        # Stored without a zone, in UTC: a zone that the backend put on is a guess.
+        return value.replace(tzinfo=UTC)
+
+    def get_prep_value(self, value: Any) -> Any:
+        value = self.to_python(value)
+        if isinstance(value, datetime):
+            if timezone.is_naive(value):
+                value = timezone.make_aware(value, timezone.get_default_timezone())
+            value = value.astimezone(UTC)
+        return value
+
+    def get_db_prep_value(
+        self, value: Any, connection: BaseDatabaseWrapper, prepared: bool = False
+    ) -> Any:
+        if not prepared:
+            value = self.get_prep_value(value)
+        if not isinstance(value, datetime):
+            return value
+        if connection.features.supports_timezones:
+            return value
+        return connection.ops.adapt_datetimefield_value(value.replace(tzinfo=None))
+
+    def select_format(self, compiler: Any, sql: str, params: Any) -> tuple[str, Any]:
+        # With USE_TZ off the driver answers in local time, where one hour a year is two.
+        if compiler.connection.features.supports_timezones and not settings.USE_TZ:
+            sql = f"({sql} AT TIME ZONE 'UTC')"
+        return sql, params
+
+
+class BytewiseMixin:
+    """Compares and sorts by bytes on every database, and reads whatever is in the row.
+
+    SQLite keeps bytes that are no UTF-8 in a column of text, and its driver then refuses the
+    whole result: one such row would break every list. So SQLite is asked for the bytes.
+    """
+
+    def db_parameters(self, connection: BaseDatabaseWrapper) -> dict[str, Any]:
+        parameters: dict[str, Any] = super().db_parameters(connection)  # type: ignore[misc]
+        parameters["collation"] = BYTEWISE.get(connection.display_name)
+        return parameters
+
+    def select_format(self, compiler: Any, sql: str, params: Any) -> tuple[str, Any]:
+        if compiler.connection.display_name == "SQLite":
+            sql = f"CAST({sql} AS BLOB)"
+        return sql, params
+
+    def from_db_value(
+        self, value: Any, expression: Any, connection: BaseDatabaseWrapper
+    ) -> str | None:
+        if isinstance(value, bytes):
+            return value.decode(errors="backslashreplace")
+        return value if value is None else str(value)
+
+
+class KeyField(BytewiseMixin, models.CharField):
+    """A short text that is compared byte for byte."""
+
+
+class RawTextField(BytewiseMixin, models.TextField):
+    """A text of any length, kept as it is."""

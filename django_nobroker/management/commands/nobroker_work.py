@@ -1,0 +1,133 @@
+"""manage.py nobroker_work: run a worker until it is stopped."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from argparse import ArgumentParser
+from typing import Any, NoReturn
+
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connections
+from django.db.utils import ConnectionDoesNotExist, Error
+
+from django_nobroker import formats, sql
+from django_nobroker.exceptions import DatabaseNotReady, QueueError
+from django_nobroker.models import FORMAT_VERSION
+from django_nobroker.worker import Worker, WorkerOptions
+
+BAD_USAGE = 2
+NO_DATABASE = 3
+NOT_MIGRATED = 4
+UNKNOWN_FORMAT = 5
+
+
+class Command(BaseCommand):
+    """Parse, check that the database is ready, run, and exit with a documented code."""
+
+    help = (
+        "Runs background jobs: with the function given, or with the HANDLER of each queue. "
+        "SIGINT or SIGTERM lets running jobs finish; a second one leaves at once."
+    )
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add = parser.add_argument
+        add("handler", nargs="?", help="module:function that runs the jobs.")
+        add("-q", "--queue", default="*", help="Queues in strict order, a,b; '*' (default): all.")
+        add("--exclude", default="", help="Queues to leave out, a,b.")
+        add("-c", "--concurrency", type=int, default=1, help="Jobs that run at a time.")
+        add("--poll-interval", type=float, default=0.1, help="Seconds between two looks.")
+        add("--max-jobs", type=int, help="Stop after so many jobs.")
+        add("--max-time", type=float, help="Stop after so many seconds.")
+        add("--max-memory", type=float, help="Stop when over so many MiB are in use.")
+        add("--idle-timeout", type=float, help="Stop after so many seconds without work.")
+        add("--burst", action="store_true", help="Stop when nothing is due.")
+        add("--shutdown-timeout", type=float, help="Seconds to wait for running jobs at the end.")
+        add("--name", default="", help="A name for the list of workers.")
+        add("--database", help="The alias of the database that holds the jobs.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        show_log(int(options["verbosity"]))
+        try:
+            worker = self._worker(options)
+        except (QueueError, ImproperlyConfigured, ImportError) as error:
+            raise CommandError(str(error), returncode=BAD_USAGE) from error
+        self._require_database(worker.alias)
+        if options["verbosity"]:
+            self._announce(worker)
+        stats = worker.run()
+        if options["verbosity"]:
+            told = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in stats._asdict().items())
+            self.stdout.write(f"Worker {worker.identity} ended: {told}.")
+        if self._called_from_command_line:
+            leave(0)
+
+    def _worker(self, options: dict[str, Any]) -> Worker:
+        limits = {
+            name: options[name]
+            for name in (
+                "concurrency", "poll_interval", "max_jobs", "max_time", "max_memory",
+                "idle_timeout", "shutdown_timeout", "burst", "name",
+            )
+        }
+        queues = None if options["queue"] == "*" else names(options["queue"])
+        return Worker.serving(
+            WorkerOptions.checked(queues=queues, exclude=names(options["exclude"]), **limits),
+            options["handler"],
+            using=options["database"],
+        )
+
+    def _require_database(self, alias: str) -> None:
+        try:
+            connections[alias].ensure_connection()
+            found = formats.version(alias)
+        except DatabaseNotReady as error:
+            raise CommandError(str(error), returncode=NOT_MIGRATED) from error
+        except ConnectionDoesNotExist as error:
+            raise CommandError(str(error), returncode=BAD_USAGE) from error
+        except Error as error:
+            raise CommandError(
+                f"The database {alias!r} cannot be used: {error}", returncode=NO_DATABASE
+            ) from error
+        if found != FORMAT_VERSION:
+            raise CommandError(
+                f"The job tables are of format {found}; this release knows {FORMAT_VERSION}. "
+                "Run the worker of the release that migrated them.",
+                returncode=UNKNOWN_FORMAT,
+            )
+
+    def _announce(self, worker: Worker) -> None:
+        served = ", ".join(worker.options.queues or ("all queues",))
+        without = f" without {', '.join(worker.options.exclude)}" if worker.options.exclude else ""
+        dialect = sql.dialect(connections[worker.alias])
+        self.stdout.write(
+            f"Worker {worker.identity} serves {served}{without}, {worker.options.concurrency} at "
+            f"a time, on {worker.alias!r} ({dialect.name}). Ctrl-C stops it."
+        )
+
+
+def names(text: str) -> list[str]:
+    """Return the queue names of a comma-separated list."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def show_log(verbosity: int) -> None:
+    """Print the queue's log unless the project's LOGGING has made other arrangements."""
+    logger = logging.getLogger("django_nobroker")
+    if logger.hasHandlers() or verbosity == 0:
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG if verbosity > 1 else logging.INFO)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process without waiting for handlers that would not stop."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    logging.shutdown()
+    os._exit(code)

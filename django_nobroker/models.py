@@ -1,0 +1,289 @@
+"""The tables. What may change a job, and when, is in `transitions`; nothing here writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+from django.db.models import F, Q
+
+from . import payloads
+from .clock import Now
+from .constraints import ValidName, ValidTime, between
+from .fields import KeyField, RawTextField, UTCDateTimeField
+from .indexes import KeyConstraint, PartialIndex
+
+FORMAT_VERSION = 1
+
+COUNT_LIMIT = 32_767
+SNOOZE_LIMIT = 2_000_000_000
+# Beyond it the fence begins again at 0, so that no number in a row can stop its lease.
+FENCE_LIMIT = 2**62
+QUEUE_LENGTH = 128
+KEY_LENGTH = 190
+
+
+class State(models.TextChoices):
+    """Where a job is. Delayed is not a state: it is `ready` with `available_at` to come."""
+
+    READY = "ready", "Ready"
+    LEASED = "leased", "Leased"
+    DONE = "done", "Done"
+    DEAD = "dead", "Dead"
+    CANCELLED = "cancelled", "Cancelled"
+
+
+SETTLED = (State.DONE, State.DEAD, State.CANCELLED)
+
+
+class JobQuerySet(models.QuerySet["Job"]):
+    """Jobs to look at. To change them, call `transitions`."""
+
+    def in_queue(self, name: str) -> JobQuerySet:
+        """Return the jobs of one queue."""
+        return self.filter(queue=name)
+
+    def due(self) -> JobQuerySet:
+        """Return the jobs that a worker may lease now."""
+        return self.filter(state=State.READY, available_at__lte=Now())
+
+    def delayed(self) -> JobQuerySet:
+        """Return the jobs that wait for their time."""
+        return self.filter(state=State.READY, available_at__gt=Now())
+
+    def expired(self) -> JobQuerySet:
+        """Return the leased jobs whose deadline has passed."""
+        return self.filter(state=State.LEASED, lease_expires_at__lte=Now())
+
+    def dead(self) -> JobQuerySet:
+        """Return the dead letters, the newest first."""
+        return self.filter(state=State.DEAD).order_by("-finished_at", "-id")
+
+
+class Job(models.Model):
+    """One row: a payload, and all that is known of its delivery."""
+
+    id = models.BigAutoField(primary_key=True)
+    queue = KeyField(max_length=QUEUE_LENGTH, db_default="default")
+    task = KeyField(max_length=255, db_default="", blank=True)
+    backend = KeyField(max_length=64, db_default="", blank=True)
+    payload_text = RawTextField(db_column="payload")
+    state = KeyField(max_length=10, choices=State.choices, db_default=State.READY.value)
+    priority = models.SmallIntegerField(db_default=0)
+    available_at = UTCDateTimeField(db_default=Now())
+    attempts = models.SmallIntegerField(db_default=0)
+    max_attempts = models.SmallIntegerField(db_default=5)
+    fence = models.BigIntegerField(db_default=0)
+    lease_losses = models.SmallIntegerField(db_default=0)
+    snoozes = models.IntegerField(db_default=0)
+    leased_by = KeyField(max_length=KEY_LENGTH, db_default="", blank=True)
+    leased_at = UTCDateTimeField(null=True, blank=True)
+    lease_expires_at = UTCDateTimeField(null=True, blank=True)
+    started_at = UTCDateTimeField(null=True, blank=True)
+    job_id = KeyField(max_length=KEY_LENGTH, null=True, blank=True)
+    subject = KeyField(max_length=KEY_LENGTH, null=True, blank=True)
+    error_class = KeyField(max_length=200, db_default="", blank=True)
+    last_error = RawTextField(null=True, blank=True)
+    progress = models.FloatField(null=True, blank=True)
+    progress_note = KeyField(max_length=200, db_default="", blank=True)
+    result = RawTextField(null=True, blank=True)
+    created_at = UTCDateTimeField(db_default=Now())
+    finished_at = UTCDateTimeField(null=True, blank=True)
+
+    objects = JobQuerySet.as_manager()
+
+    # Whether this enqueue wrote the row, or found one with the same key.
+    created = True
+    # Set from outside while a handler runs: this worker no longer holds the job.
+    lease_lost = False
+
+    class Meta:
+        db_table = "nobroker_job"
+        default_permissions = ("view",)
+        permissions = (
+            ("retry_job", "Can retry dead and cancelled jobs"),
+            ("discard_job", "Can discard jobs"),
+            ("cancel_job", "Can cancel jobs"),
+            ("edit_job_payload", "Can edit the payload of jobs"),
+            ("unmask_job", "Can see masked payload values"),
+        )
+        indexes = (
+            # A lane is (queue, priority). What lost a lease is leased alone, so it has lanes
+            # of its own: equality on three columns, then the order of the lane.
+            PartialIndex(
+                name="nobroker_job_lane",
+                fields=["queue", "priority", "lease_losses", "available_at", "id"],
+                where=Q(state="ready"),
+                instead=["state", "queue", "priority", "lease_losses", "available_at", "id"],
+            ),
+            PartialIndex(
+                name="nobroker_job_expiry",
+                fields=["lease_expires_at"],
+                where=Q(state="leased"),
+            ),
+            PartialIndex(
+                name="nobroker_job_settled",
+                fields=["state", "finished_at", "id"],
+                where=Q(state__in=["done", "dead", "cancelled"]),
+            ),
+            PartialIndex(
+                name="nobroker_job_subject",
+                fields=["subject"],
+                where=Q(subject__isnull=False),
+            ),
+        )
+        constraints = (
+            KeyConstraint(fields=["queue", "job_id"], name="nobroker_job_key"),
+            models.CheckConstraint(name="nobroker_job_state_known", condition=Q(
+                state__in=["ready", "leased", "done", "dead", "cancelled"])),
+            models.CheckConstraint(name="nobroker_job_queue_named", condition=ValidName("queue")),
+            models.CheckConstraint(name="nobroker_job_lease_dated", condition=(
+                Q(state="leased", lease_expires_at__isnull=False)
+                | (~Q(state="leased") & Q(lease_expires_at__isnull=True)))),
+            models.CheckConstraint(name="nobroker_job_end_dated", condition=(
+                Q(state__in=["done", "dead", "cancelled"], finished_at__isnull=False)
+                | Q(state__in=["ready", "leased"], finished_at__isnull=True))),
+            *(
+                models.CheckConstraint(name=f"nobroker_job_{name}_bounded", condition=condition)
+                for name, condition in {
+                    "priority": between("priority", -100, 100),
+                    "attempts": between("attempts", 0, COUNT_LIMIT),
+                    "max_attempts": between("max_attempts", 1, COUNT_LIMIT),
+                    "fence": between("fence", 0, FENCE_LIMIT - 1),
+                    "losses": between("lease_losses", 0, COUNT_LIMIT),
+                    "snoozes": between("snoozes", 0, SNOOZE_LIMIT),
+                    "progress": Q(progress__isnull=True) | between("progress", 0, 1),
+                }.items()
+            ),
+            *(
+                models.CheckConstraint(name=f"nobroker_job_{name}_valid", condition=ValidTime(name))
+                for name in (
+                    "available_at", "leased_at", "lease_expires_at", "started_at",
+                    "created_at", "finished_at",
+                )
+            ),
+        )
+
+    def __str__(self) -> str:
+        key = f" ({self.job_id})" if self.job_id else ""
+        return f"job {self.pk}{key} in queue {self.queue}"
+
+    @property
+    def payload(self) -> Any:
+        """The value that was enqueued.
+
+        Raises SerializationError for a row that another program wrote with broken JSON;
+        `payload_text` has its text.
+        """
+        text = self.payload_text
+        cached = self.__dict__.get("_payload")
+        if cached is None or cached[0] is not text:
+            cached = self.__dict__["_payload"] = (text, payloads.decode(text, f"payload of {self}"))
+        return cached[1]
+
+
+class Attempt(models.Model):
+    """One failed attempt of a job. A success writes none."""
+
+    id = models.BigAutoField(primary_key=True)
+    job = models.ForeignKey(
+        Job, models.DO_NOTHING, related_name="failed_attempts", db_constraint=False
+    )
+    fence = models.BigIntegerField()
+    number = models.SmallIntegerField()
+    worker = KeyField(max_length=KEY_LENGTH, db_default="", blank=True)
+    started_at = UTCDateTimeField(null=True, blank=True)
+    ended_at = UTCDateTimeField(db_default=Now())
+    error_class = KeyField(max_length=200, db_default="", blank=True)
+    message = RawTextField(null=True, blank=True)
+    traceback = RawTextField(null=True, blank=True)
+
+    class Meta:
+        db_table = "nobroker_attempt"
+        default_permissions = ("view",)
+
+    def __str__(self) -> str:
+        return f"attempt {self.number} of job {self.job_id}: {self.error_class}"
+
+
+class QueueControl(models.Model):
+    """A queue that a person has paused: it accepts jobs, and no worker leases them."""
+
+    queue = KeyField(max_length=QUEUE_LENGTH, primary_key=True)
+    paused_by = KeyField(max_length=KEY_LENGTH, db_default="", blank=True)
+    paused_at = UTCDateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "nobroker_queue"
+        default_permissions = ("view",)
+        permissions = (("pause_queue", "Can pause and resume queues"),)
+        constraints = (
+            models.CheckConstraint(name="nobroker_queue_named", condition=ValidName("queue")),
+        )
+
+    def __str__(self) -> str:
+        return f"queue {self.queue}, paused"
+
+
+class WorkerProcess(models.Model):
+    """A worker that is up, for people to see. No recovery depends on this row."""
+
+    identity = KeyField(max_length=KEY_LENGTH, primary_key=True)
+    name = KeyField(max_length=KEY_LENGTH, db_default="", blank=True)
+    host = KeyField(max_length=255, db_default="", blank=True)
+    pid = models.BigIntegerField(db_default=0)
+    queues = RawTextField()
+    concurrency = models.IntegerField(db_default=1)
+    running = models.IntegerField(db_default=0)
+    versions = KeyField(max_length=255, db_default="", blank=True)
+    started_at = UTCDateTimeField(db_default=Now())
+    heartbeat_at = UTCDateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "nobroker_worker"
+        default_permissions = ("view",)
+
+    def __str__(self) -> str:
+        return f"worker {self.identity}"
+
+
+class Minute(models.Model):
+    """What the workers did in one queue in one minute, added up once a minute."""
+
+    id = models.BigAutoField(primary_key=True)
+    queue = KeyField(max_length=QUEUE_LENGTH)
+    minute = UTCDateTimeField()
+    done = models.IntegerField(db_default=0)
+    failed = models.IntegerField(db_default=0)
+    dead = models.IntegerField(db_default=0)
+    wait_seconds = models.FloatField(db_default=0.0)
+    run_seconds = models.FloatField(db_default=0.0)
+
+    class Meta:
+        db_table = "nobroker_minute"
+        default_permissions = ("view",)
+        constraints = (
+            models.UniqueConstraint(fields=["queue", "minute"], name="nobroker_minute_once"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.queue} at {self.minute}"
+
+
+class Format(models.Model):
+    """The version of the tables, written by post_migrate; without a row they are current."""
+
+    key = KeyField(max_length=40, primary_key=True)
+    version = models.IntegerField(db_default=FORMAT_VERSION)
+
+    class Meta:
+        db_table = "nobroker_meta"
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"format {self.version}"
+
+
+def fence_after() -> Any:
+    """Return the expression for the next fence of a row."""
+    return (F("fence") + 1) % FENCE_LIMIT

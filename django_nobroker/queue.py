@@ -1,0 +1,349 @@
+"""Queue: a name, its options, and the transitions as methods.
+
+It holds no connection and no state but how long it has been in touch, so it may be made where
+it is used and shared between threads.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, Self
+
+from asgiref.sync import sync_to_async
+from django.db import connections, models
+from django.db.models import Count, Q
+
+from . import conf, sql, transitions
+from .backoff import BackoffPolicy
+from .clock import Now
+from .durations import seconds_of
+from .exceptions import JobNotFound, QueueError
+from .failures import Failure, clean
+from .models import Job, JobQuerySet, State
+from .policy import checked_attempts
+from .transitions import settle
+from .transitions.enqueue import Terms, checked_key
+
+Seconds = float | timedelta
+
+
+class QueueStats(NamedTuple):
+    """How many jobs of a queue are in each state; `delayed` ones are ready, but not yet due."""
+
+    ready: int
+    delayed: int
+    leased: int
+    done: int
+    dead: int
+    cancelled: int
+    total: int
+
+
+class CompactionResult(NamedTuple):
+    """What compact() did. Bytes are None where the database does not tell."""
+
+    removed: int
+    bytes_before: int | None
+    bytes_after: int | None
+
+    def describe(self) -> str:
+        """Return the result as a sentence."""
+        jobs = f"{self.removed:,} finished job{'' if self.removed == 1 else 's'} removed"
+        if self.bytes_before is None or self.bytes_after is None:
+            return f"{jobs}."
+        return f"{jobs}; the table went from {self.bytes_before:,} to {self.bytes_after:,} bytes."
+
+
+class Queue:
+    """A named queue in the database of the project.
+
+    Options left at None come from NOBROKER, first from its entry for this queue. `using` is a
+    database alias, None for the one that the settings or the router name. Durations are
+    seconds or timedeltas. Raises QueueError for a bad name or value.
+    """
+
+    def __init__(
+        self,
+        name: str = "default",
+        *,
+        using: str | None = None,
+        visibility_timeout: Seconds | None = None,
+        max_attempts: int | None = None,
+        backoff: BackoffPolicy | None = None,
+    ) -> None:
+        self.name = conf.checked_queue_name(name)
+        self.using = using
+        own: dict[str, Any] = {}
+        if visibility_timeout is not None:
+            own["visibility_timeout"] = seconds_of(
+                visibility_timeout, "visibility_timeout", at_least=0.1
+            )
+        if max_attempts is not None:
+            own["max_attempts"] = checked_attempts(max_attempts)
+        if backoff is not None:
+            if not isinstance(backoff, BackoffPolicy):
+                raise QueueError(f"backoff must be a BackoffPolicy, not {backoff!r:.80}.")
+            own["backoff"] = backoff
+        self._own = own
+        self._in_touch_since: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name!r}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    @property
+    def alias(self) -> str:
+        """The database alias of this queue's jobs."""
+        return sql.database(self.using)
+
+    @property
+    def options(self) -> conf.QueueOptions:
+        """The options in force: this object's own, else those of the settings."""
+        return replace(conf.current().options(self.name), **self._own)
+
+    @property
+    def jobs(self) -> JobQuerySet:
+        """The jobs of this queue, to look at."""
+        return Job.objects.using(self.alias).in_queue(self.name)
+
+    def enqueue(
+        self,
+        payload: Any,
+        *,
+        priority: int = 0,
+        delay: Seconds = 0.0,
+        run_after: datetime | None = None,
+        max_attempts: int | None = None,
+        job_id: str | None = None,
+        subject: str | models.Model | None = None,
+    ) -> Job:
+        """Write a job in the current transaction: it exists if and when that commits.
+
+        A job with the same `job_id` in this queue, in whatever state, is returned instead, with
+        `created` False. Raises SerializationError or QueueError, and has then written nothing.
+        """
+        terms = self._terms(
+            priority=priority, delay=delay, run_after=run_after, max_attempts=max_attempts,
+            job_id=checked_key(job_id, "job_id"), subject=subject,
+        )
+        return transitions.enqueue(self.alias, payload, terms)
+
+    def enqueue_many(
+        self,
+        payloads: Iterable[Any],
+        *,
+        priority: int = 0,
+        delay: Seconds = 0.0,
+        run_after: datetime | None = None,
+        max_attempts: int | None = None,
+        subject: str | models.Model | None = None,
+    ) -> list[Job]:
+        """Write one job for each payload, all or none, and return them in the same order."""
+        terms = self._terms(
+            priority=priority, delay=delay, run_after=run_after, max_attempts=max_attempts,
+            subject=subject,
+        )
+        return transitions.enqueue_many(self.alias, payloads, terms)
+
+    def lease(self, count: int = 1, *, visibility_timeout: Seconds | None = None) -> list[Job]:
+        """Lease up to `count` due jobs, highest priority first, for `visibility_timeout` seconds.
+
+        A job whose last lease expired comes alone. Leases that expired are ended first, once this
+        object has been in use for a whole visibility timeout. Raises LeaseInTransaction inside
+        `atomic()`, a test's own excepted.
+        """
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise QueueError(f"count must be a whole number from 1, not {count!r:.80}.")
+        options = self.options
+        seconds = options.visibility_timeout
+        if visibility_timeout is not None:
+            seconds = seconds_of(visibility_timeout, "visibility_timeout", at_least=0.1)
+        connection = connections[self.alias]
+        transitions.refuse_transaction(connection)
+        self._reap(options)
+        jobs: list[Job] = []
+        for lane in self._lanes(connection):
+            wanted = 1 if lane.solo else count - len(jobs)
+            claim = sql.Claim(lane, wanted, _holder(), seconds)
+            jobs += transitions.lease(connection.alias, claim)
+            if len(jobs) >= count or (jobs and lane.solo):
+                break
+        return jobs
+
+    def lease_one(self, *, visibility_timeout: Seconds | None = None) -> Job | None:
+        """Lease one due job, or return None."""
+        jobs = self.lease(1, visibility_timeout=visibility_timeout)
+        return jobs[0] if jobs else None
+
+    def ack(self, job: Job) -> None:
+        """Settle a leased job as done, in the caller's transaction if there is one.
+
+        Raises LeaseLost if the job is no longer held, and marks that transaction for rollback.
+        """
+        forget = self.options.keep_done == 0
+        settle.apply_one(self.alias, settle.acked(self._mine(job), forget=forget))
+
+    def nack(self, job: Job, *, error: object = None, delay: Seconds | None = None) -> Job:
+        """Record a failed attempt; return the job, to be tried again or dead.
+
+        `error` is an exception or a text. Without `delay` the queue's backoff says when.
+        Raises LeaseLost if the job is no longer held.
+        """
+        if delay is None:
+            seconds = self.options.backoff.delay(self._mine(job).attempts)
+        else:
+            seconds = seconds_of(delay, "delay")
+        settle.apply_one(self.alias, settle.nacked(job, Failure.of(error), seconds))
+        return self.get(id=job.id)
+
+    def extend(self, job: Job, seconds: Seconds) -> Job:
+        """Move the deadline of a leased job to `seconds` from now; return the job.
+
+        Raises LeaseLost if it is no longer held.
+        """
+        ahead = seconds_of(seconds, "seconds", at_least=0.0)
+        if not settle.extend(self.alias, [(self._mine(job), ahead)]):
+            raise settle.lease_lost(self.alias, job)
+        return self.get(id=job.id)
+
+    def progress(self, job: Job, fraction: float, note: str = "") -> None:
+        """Note how far a leased job has come: a fraction from 0 to 1, and a text.
+
+        Raises LeaseLost if it is no longer held.
+        """
+        if isinstance(fraction, bool) or not isinstance(fraction, int | float):
+            raise QueueError(f"fraction must be a number from 0 to 1, not {fraction!r:.80}.")
+        if not 0 <= fraction <= 1:
+            raise QueueError(f"fraction must be from 0 to 1, not {fraction}.")
+        settle.progress(self.alias, self._mine(job), float(fraction), clean(str(note), 200))
+
+    def get(self, job_id: str | None = None, *, id: int | None = None) -> Job:
+        """Return one job by its key or its id; raises JobNotFound."""
+        job = self._selected(job_id, id).first()
+        if job is None:
+            wanted = f"key {job_id!r:.200}" if id is None else f"id {id!r:.80}"
+            raise JobNotFound(
+                f"No job with {wanted} in queue {self.name}: it was never enqueued here, or it "
+                "was finished longer ago than KEEP_DONE."
+            )
+        return job
+
+    def stats(self) -> QueueStats:
+        """Count the jobs in each state."""
+        by_state = self.jobs.order_by().values_list("state").annotate(
+            count=Count("pk"), later=Count("pk", filter=Q(available_at__gt=Now()))
+        )
+        counts: dict[str, int] = {}
+        waiting = 0
+        for state, count, later in by_state:
+            counts[state] = count
+            if state == State.READY:
+                waiting = later
+        ready = counts.pop(State.READY, 0)
+        return QueueStats(
+            ready=ready - waiting,
+            delayed=waiting,
+            leased=counts.get(State.LEASED, 0),
+            done=counts.get(State.DONE, 0),
+            dead=counts.get(State.DEAD, 0),
+            cancelled=counts.get(State.CANCELLED, 0),
+            total=ready + sum(counts.values()),
+        )
+
+    def list_jobs(self, state: str | None = None, *, limit: int | None = None) -> list[Job]:
+        """Return jobs in order of id, of one state or of all, at most `limit`."""
+        if state is not None and state not in State.values:
+            raise QueueError(f"{state!r:.80} is not a state; there are {', '.join(State.values)}.")
+        jobs = self.jobs if state is None else self.jobs.filter(state=state)
+        return list(jobs.order_by("pk")[: _checked_limit(limit)])
+
+    def dlq(self, *, limit: int | None = None) -> list[Job]:
+        """Return the dead letters, the newest first, at most `limit`."""
+        return list(self.jobs.dead()[: _checked_limit(limit)])
+
+    def requeue_dead(self, job_id: str | None = None, *, id: int | None = None) -> int:
+        """Make dead jobs ready again with all their attempts: one, or all; return how many."""
+        jobs = self.jobs if job_id is None and id is None else self._selected(job_id, id)
+        return transitions.requeue(jobs.filter(state=State.DEAD))
+
+    def cancel(self, job_id: str | None = None, *, id: int | None = None) -> bool:
+        """Cancel a job that is ready or leased; return whether it was one.
+
+        An async handler that runs is cancelled at the next renewal of its lease.
+        """
+        return bool(transitions.cancel(self._selected(job_id, id)))
+
+    def purge(self) -> int:
+        """Delete all jobs of this queue, leased ones too; return how many."""
+        return transitions.delete(self.jobs)
+
+    def compact(self) -> CompactionResult:
+        """Delete the done and cancelled jobs now and give their space back to the database.
+
+        Inside a transaction the space is left to the database's own cleaning.
+        """
+        done = transitions.compact(self.alias, self.jobs)
+        return CompactionResult(done.removed, done.bytes_before, done.bytes_after)
+
+    def close(self) -> None:
+        """Close this thread's connection to the database, unless it is in a transaction."""
+        connection = connections[self.alias]
+        if not connection.in_atomic_block:
+            connection.close()
+
+    aenqueue = sync_to_async(enqueue)
+    aenqueue_many = sync_to_async(enqueue_many)
+
+    def _terms(self, *, max_attempts: int | None, **given: Any) -> Terms:
+        attempts = self.options.max_attempts if max_attempts is None else max_attempts
+        return Terms(queue=self.name, max_attempts=attempts, **given)
+
+    def _lanes(self, connection: Any) -> list[sql.Lane]:
+        lanes = sql.dialect(connection).lanes(connection, [self.name])
+        due = [lane for lane in lanes if lane.due_in <= 0]
+        return sorted(due, key=lambda lane: (-lane.priority, lane.due_in))
+
+    def _reap(self, options: conf.QueueOptions) -> None:
+        now = time.monotonic()
+        if self._in_touch_since is None:
+            self._in_touch_since = now
+        elif now - self._in_touch_since >= options.visibility_timeout:
+            transitions.reap(
+                self.alias, lambda name: options, in_touch=now - self._in_touch_since,
+                queues=[self.name],
+            )
+
+    def _mine(self, job: Job) -> Job:
+        if job.queue != self.name:
+            raise QueueError(f"{job} does not belong to queue {self.name}.")
+        return job
+
+    def _selected(self, job_id: str | None, id: int | None) -> JobQuerySet:
+        if (job_id is None) == (id is None):
+            raise QueueError("Name the job by job_id or by id, one of the two.")
+        if id is None:
+            return self.jobs.filter(job_id=checked_key(job_id, "job_id"))
+        if isinstance(id, bool) or not isinstance(id, int):
+            raise QueueError(f"id must be a whole number, not {id!r:.80}.")
+        return self.jobs.filter(pk=id) if abs(id) < 2**63 else self.jobs.none()
+
+
+def _holder() -> str:
+    """Return who leases by hand: this process, by host and number."""
+    return f"{clean(socket.gethostname(), 120)}:{os.getpid()}"
+
+
+def _checked_limit(limit: Any) -> int | None:
+    if limit is None or (isinstance(limit, int) and not isinstance(limit, bool) and limit >= 0):
+        return limit
+    raise QueueError(f"limit must be a whole number from 0, or None, not {limit!r:.80}.")

@@ -1,0 +1,79 @@
+"""A change to leased jobs said once, as Django expressions, for one row or for a batch of rows.
+
+What a row is changed to is the caller's; how rows are found and locked is the dialect's. A
+value that differs from row to row is asked for by name: on the plain path it is a Value, in a
+batch it is a column of a derived table `given`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import Expression, Field, FloatField, IntegerField, TextField, Value
+from django.db.models.sql.subqueries import UpdateQuery
+
+from ..models import Job
+
+Row = Mapping[str, Any]
+Given = Callable[[str], Expression]
+KINDS: dict[str, Field[Any, Any]] = {
+    "float": FloatField(),
+    "integer": IntegerField(),
+    "text": TextField(),
+}
+
+
+@dataclass(frozen=True)
+class Move:
+    """A change to jobs that are found by id and fence."""
+
+    name: str
+    sets: Callable[[Given], dict[str, Any]]
+    # The given columns beside id and fence, each with a key of KINDS.
+    columns: Mapping[str, str] = field(default_factory=dict)
+    # Leave out rows that another transaction holds, instead of waiting for it.
+    skip_locked: bool = False
+
+    def for_row(self, row: Row) -> dict[str, Any]:
+        """Return the assignments for one row."""
+        return self.sets(lambda name: Value(row[name], output_field=KINDS[self.columns[name]]))
+
+    def for_batch(self) -> dict[str, Any]:
+        """Return the assignments in terms of the columns of `given`."""
+        return self.sets(lambda name: GivenColumn(name, KINDS[self.columns[name]]))
+
+    def values(self, rows: Sequence[Row]) -> list[list[Any]]:
+        """Return id, fence and the given columns of each row, as lists."""
+        names = ("id", "fence", *self.columns)
+        return [[row[name] for name in names] for row in rows]
+
+
+class GivenColumn(Expression):
+    """A column of the derived table `given`."""
+
+    def __init__(self, name: str, output_field: Field[Any, Any]) -> None:
+        super().__init__(output_field=output_field)
+        self.name = name
+
+    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, tuple[()]]:
+        return f"given.given_{self.name}", ()
+
+
+def assignments(connection: Any, sets: dict[str, Any]) -> tuple[str, list[Any]]:
+    """Compile what stands behind SET in an UPDATE of the job table."""
+    query = Job._base_manager.using(connection.alias).all().query.chain(UpdateQuery)
+    query.add_update_values(sets)
+    sql, params = query.get_compiler(connection=connection).as_sql()
+    head = f"UPDATE {connection.ops.quote_name(Job._meta.db_table)} SET "
+    return sql.removeprefix(head), list(params)
+
+
+def compile_expression(connection: Any, expression: Any) -> tuple[str, list[Any]]:
+    """Compile an expression that uses no column."""
+    query = Job._base_manager.using(connection.alias).all().query
+    sql, params = query.get_compiler(connection=connection).compile(
+        expression.resolve_expression(query)
+    )
+    return sql, list(params)

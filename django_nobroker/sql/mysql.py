@@ -1,0 +1,245 @@
+"""MySQL and MariaDB: no RETURNING from UPDATE, READ COMMITTED for every claim."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django.db import Error, IntegrityError, transaction
+
+from ..exceptions import SerializationError
+from ..models import Job
+from .base import Claim, Lane, NewJobs
+from .bulk import RETURNED, BatchDialect
+from .moves import Move, assignments
+from .rows import LEASED, future_columns, read
+
+CONFLICTS = {1020, 1205, 1213}
+DUPLICATE_KEY = 1062
+# Bytes of a statement that every server takes: the smallest max_allowed_packet in use is 1 MiB.
+SMALL = 960 * 1024
+KINDS = {"float": "DOUBLE", "integer": "BIGINT", "text": "LONGTEXT"}
+
+# A loose index scan: one step in the lane index for each lane.
+LANES = """SELECT queue, priority, lease_losses,
+  TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), MIN(available_at)) / 1000000.0
+FROM {table} WHERE state = 'ready'{named} GROUP BY queue, priority, lease_losses"""
+CANDIDATES = """SELECT {columns} FROM {table} WHERE state = 'ready' AND queue = %s
+  AND priority = %s AND lease_losses = %s AND available_at <= UTC_TIMESTAMP(6){kinds}
+  ORDER BY available_at, id LIMIT %s FOR UPDATE SKIP LOCKED"""
+# STRAIGHT_JOIN: in the order of the batch, which is that of the ids, by primary key.
+MOVE = """UPDATE JSON_TABLE(%s, '$[*]' COLUMNS ({columns})) AS given
+STRAIGHT_JOIN {table} ON {table}.id = given.given_id AND {table}.fence = given.given_fence
+SET {sets}"""
+LOCK = """SELECT id, fence FROM {table} WHERE id IN ({ids}) ORDER BY id FOR UPDATE{skip}"""
+
+
+class _SomeLost(Exception):
+    """Not all rows of a batch were still held."""
+
+
+class MySQL(BatchDialect):
+    """No RETURNING from UPDATE, READ COMMITTED for every claim."""
+
+    name = "MySQL"
+
+    def insert_keyed(self, connection: Any, new: NewJobs) -> Job | None:
+        try:
+            with transaction.atomic(using=connection.alias):
+                [job] = self.insert(connection, new)
+                return job
+        except IntegrityError as error:
+            if error.args[0] != DUPLICATE_KEY:
+                raise
+            return None
+
+    def insert(self, connection: Any, new: NewJobs) -> list[Job]:
+        largest = max(map(escaped_size, new.payloads))
+        if largest > SMALL:
+            limit = self._packet(connection)
+            if largest > limit:
+                raise SerializationError(
+                    f"A payload of {largest:,} bytes for queue {new.columns['queue']} does not fit "
+                    f"into the server's max_allowed_packet of {limit:,} bytes: raise it, or keep "
+                    "large data elsewhere and enqueue its key."
+                )
+        return super().insert(connection, new)
+
+    def insert_many(self, connection: Any, new: NewJobs) -> list[int]:
+        names, parts, params = self.column_values(connection, new)
+        head = f"INSERT INTO {self.table(connection)} ({', '.join(['payload', *names])}) VALUES "
+        row = f"({', '.join(['%s', *parts])})"
+        ids: list[int] = []
+        with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
+            for texts in packets(new.payloads, SMALL):
+                values = [value for text in texts for value in (text, *params)]
+                sql = head + ", ".join([row] * len(texts))
+                ids.extend(self._ids(connection, cursor, sql, values, len(texts)))
+        return ids
+
+    def lanes(self, connection: Any, queues: Sequence[str] | None = None) -> list[Lane]:
+        if queues is not None and not queues:
+            return []
+        named = f" AND queue IN ({', '.join(['%s'] * len(queues))})" if queues else ""
+        sql = LANES.format(table=self.table(connection), named=named)
+        return self.read_lanes(connection, sql, list(queues or ()))
+
+    def lease(self, connection: Any, claim: Claim, sets: dict[str, Any]) -> list[Job]:
+        lane = claim.lane
+        table = self.table(connection)
+        columns, column_params = future_columns(connection, sets)
+        sql = CANDIDATES.format(table=table, columns=columns, kinds=self.kinds(claim))
+        where = [lane.queue, lane.priority, lane.lease_losses, claim.count]
+        with self.read_committed(connection), connection.cursor() as cursor:
+            cursor.execute(sql, [*column_params, *where])
+            jobs = read(connection, LEASED, cursor.fetchall())
+            if jobs:
+                set_sql, params = assignments(connection, sets)
+                ids = ", ".join(str(job.id) for job in jobs)
+                cursor.execute(f"UPDATE {table} SET {set_sql} WHERE id IN ({ids})", params)
+            return jobs
+
+    def read_committed(self, connection: Any) -> Any:
+        """Return a transaction that locks only the rows it takes.
+
+        Under REPEATABLE READ a claim locks the gaps between its rows as well, and blocks
+        every INSERT into the lane.
+        """
+        if not is_read_committed(connection) and not connection.in_atomic_block:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        return transaction.atomic(using=connection.alias)
+
+    def move_batch(
+        self, connection: Any, move: Move, rows: Sequence[Any], sets: str, params: list[Any]
+    ) -> set[int]:
+        rows = sorted(rows, key=lambda row: row["id"])
+        if not move.skip_locked:
+            try:
+                with self.read_committed(connection):
+                    if self._update(connection, move, rows, sets, params) < len(rows):
+                        raise _SomeLost
+                return {row["id"] for row in rows}
+            except _SomeLost:
+                # The count does not say which: undone, and done again for those still held.
+                pass
+        with self.read_committed(connection):
+            rows = self._locked(connection, rows, " SKIP LOCKED" if move.skip_locked else "")
+            self._update(connection, move, rows, sets, params)
+        return {row["id"] for row in rows}
+
+    def is_conflict(self, error: Error) -> bool:
+        return bool(error.args) and error.args[0] in CONFLICTS
+
+    def table_bytes(self, connection: Any) -> int | None:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT data_length + index_length FROM information_schema.tables"
+                " WHERE table_schema = DATABASE() AND table_name = %s",
+                [Job._meta.db_table],
+            )
+            return int(cursor.fetchone()[0])
+
+    def reclaim(self, connection: Any) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"OPTIMIZE TABLE {self.table(connection)}")
+            cursor.fetchall()
+
+    def server_problems(self, connection: Any) -> list[tuple[str, str, str]]:
+        found = []
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT @@innodb_flush_log_at_trx_commit")
+            if cursor.fetchone()[0] != 1:
+                found.append((
+                    "nobroker.W004",
+                    "innodb_flush_log_at_trx_commit is not 1: a crash may lose jobs that were enqueued.",
+                    "Set it to 1 in the server's configuration.",
+                ))
+        if not is_read_committed(connection):
+            found.append((
+                "nobroker.W005",
+                "OPTIONS override Django's isolation level of READ COMMITTED: handlers that "
+                "settle jobs in their own transactions may meet deadlocks.",
+                'Remove "isolation_level" from OPTIONS, or set it to "read committed".',
+            ))
+        return found
+
+    def _insert_row(self, connection: Any, new: NewJobs, clause: str) -> Any:
+        if connection.features.can_return_columns_from_insert:
+            return super()._insert_row(connection, new, clause)
+        return self.insert_many(connection, new)
+
+    def _ids(self, connection: Any, cursor: Any, sql: str, values: list[Any], count: int) -> list[int]:
+        """Insert, and return the ids: as the server tells them, or counted from the first.
+
+        InnoDB gives the rows of one INSERT ... VALUES consecutive numbers in every
+        innodb_autoinc_lock_mode: MySQL manual, "AUTO_INCREMENT Handling in InnoDB".
+        """
+        if connection.features.can_return_rows_from_bulk_insert:
+            cursor.execute(f"{sql} RETURNING id", values)
+            return [pk for (pk,) in cursor.fetchall()]
+        cursor.execute(sql, values)
+        first = cursor.lastrowid
+        cursor.execute("SELECT @@auto_increment_increment")
+        [step] = cursor.fetchone()
+        return [first + index * step for index in range(count)]
+
+    def _update(
+        self, connection: Any, move: Move, rows: Sequence[Any], sets: str, params: list[Any]
+    ) -> int:
+        kinds = {"id": "integer", "fence": "integer", **move.columns}
+        columns = ", ".join(
+            f"given_{name} {KINDS[kind]} PATH '$[{index}]'"
+            for index, (name, kind) in enumerate(kinds.items())
+        )
+        if not rows:
+            return 0
+        sql = MOVE.format(columns=columns, table=self.table(connection), sets=sets)
+        with connection.cursor() as cursor:
+            cursor.execute(sql, [json.dumps(move.values(rows), ensure_ascii=False), *params])
+            return int(cursor.rowcount)
+
+    def _locked(self, connection: Any, rows: Sequence[Any], skip: str = "") -> list[Any]:
+        """Lock the rows that still have the fence given; return those."""
+        ids = ", ".join(str(row["id"]) for row in rows)
+        with connection.cursor() as cursor:
+            cursor.execute(LOCK.format(table=self.table(connection), ids=ids, skip=skip))
+            held = set(cursor.fetchall())
+        return [row for row in rows if (row["id"], row["fence"]) in held]
+
+    def _packet(self, connection: Any) -> int:
+        """Return the largest statement in bytes that the server takes, less some for its words."""
+        found = connection.__dict__.get("_nobroker_packet")
+        if found is None:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT @@max_allowed_packet")
+                found = connection._nobroker_packet = cursor.fetchone()[0] - 16 * 1024
+        return int(found)
+
+
+def is_read_committed(connection: Any) -> bool:
+    """Return whether the transactions of a connection are READ COMMITTED, as Django has them."""
+    options = connection.settings_dict["OPTIONS"]
+    return str(options.get("isolation_level", "read committed")).lower() == "read committed"
+
+
+def escaped_size(text: str) -> int:
+    """Return the bytes that a payload takes inside a statement."""
+    return len(text) + text.count('"') + text.count("\\") + text.count("'")
+
+
+def packets(texts: Sequence[str], limit: int, most: int = 1000) -> Iterator[list[str]]:
+    """Cut payloads into batches that fit into `limit` bytes, or hold a single payload."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        # A row has other columns too.
+        needed = escaped_size(text) + 512
+        if batch and (size + needed > limit or len(batch) == most):
+            yield batch
+            batch, size = [], 0
+        batch.append(text)
+        size += needed
+    if batch:
+        yield batch

@@ -1,0 +1,112 @@
+"""PostgreSQL: SKIP LOCKED, batches as arrays, everything in one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import Error
+
+from .base import NewJobs
+from .bulk import BatchDialect
+from .moves import Move
+
+ARRAYS = {"float": "double precision[]", "integer": "bigint[]", "text": "text[]"}
+CONFLICTS = {"40001", "40P01", "55P03"}
+
+# Locks in the order of the ids, so that two batches never wait for each other in a circle.
+MOVE = """WITH given AS MATERIALIZED (
+  SELECT batch.* FROM unnest({arrays}) AS batch({names})
+  JOIN {table} AS held ON held.id = batch.given_id AND held.fence = batch.given_fence
+  ORDER BY held.id FOR UPDATE OF held{skip}
+) UPDATE {table} SET {sets} FROM given WHERE {table}.id = given.given_id RETURNING {table}.id"""
+
+
+class PostgreSQL(BatchDialect):
+    """SKIP LOCKED, batches as arrays, everything in one statement."""
+
+    name = "PostgreSQL"
+    now = "STATEMENT_TIMESTAMP()"
+    due_in = "EXTRACT(EPOCH FROM job.available_at - STATEMENT_TIMESTAMP())"
+    # A subquery behind IN may be run again for each row under a cached plan, and then leases
+    # more than its LIMIT; an array is computed once.
+    among = "= ANY (ARRAY"
+    close = ")"
+    lock = " FOR UPDATE SKIP LOCKED"
+
+    def insert_many(self, connection: Any, new: NewJobs) -> list[int]:
+        names, parts, params = self.column_values(connection, new)
+        sql = (
+            f"INSERT INTO {self.table(connection)} ({', '.join(['payload', *names])})"
+            f" SELECT {', '.join(['batch.payload', *self._typed(names, parts)])}"
+            " FROM unnest(%s::text[]) WITH ORDINALITY AS batch(payload, position)"
+            " ORDER BY batch.position RETURNING id"
+        )
+        with connection.cursor() as cursor:
+            cursor.execute(sql, [*params, list(new.payloads)])
+            return [pk for (pk,) in cursor.fetchall()]
+
+    def move_batch(
+        self, connection: Any, move: Move, rows: Sequence[Any], sets: str, params: list[Any]
+    ) -> set[int]:
+        kinds = ["integer", "integer", *move.columns.values()]
+        sql = MOVE.format(
+            arrays=", ".join(f"%s::{ARRAYS[kind]}" for kind in kinds),
+            names=", ".join(f"given_{name}" for name in ("id", "fence", *move.columns)),
+            table=self.table(connection),
+            skip=" SKIP LOCKED" if move.skip_locked else "",
+            sets=sets,
+        )
+        columns = [list(column) for column in zip(*move.values(rows), strict=True)]
+        with connection.cursor() as cursor:
+            cursor.execute(sql, [*columns, *params])
+            return {pk for (pk,) in cursor.fetchall()}
+
+    def is_conflict(self, error: Error) -> bool:
+        cause = error.__cause__
+        code = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
+        return code in CONFLICTS
+
+    def session_is_idle(self, connection: Any) -> bool:
+        # 0 is IDLE in libpq, for psycopg 3 and 2 alike.
+        return bool(connection.connection.info.transaction_status == 0)
+
+    def tune(self, schema_editor: Any) -> None:
+        # Rows change state some three times in a short life: vacuum by the thousand, not by
+        # the fifth of the table, and leave room on the page for the renewed lease.
+        schema_editor.execute(
+            f"ALTER TABLE {self.table(schema_editor.connection)} SET ("
+            "fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01,"
+            " autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_insert_scale_factor = 0.05,"
+            " autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0)"
+        )
+
+    def table_bytes(self, connection: Any) -> int | None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_total_relation_size(%s)", [self.table(connection)])
+            return int(cursor.fetchone()[0])
+
+    def reclaim(self, connection: Any) -> None:
+        # Not FULL, which locks the table for as long as it takes.
+        with connection.cursor() as cursor:
+            cursor.execute(f"VACUUM (ANALYZE) {self.table(connection)}")
+
+    def server_problems(self, connection: Any) -> list[tuple[str, str, str]]:
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW synchronous_commit")
+            [value] = cursor.fetchone()
+        if value != "off":
+            return []
+        return [(
+            "nobroker.W004",
+            "synchronous_commit is off: a crash of the server may lose jobs that were enqueued.",
+            "Set it to on, for this database or in OPTIONS.",
+        )]
+
+    def _typed(self, names: Sequence[str], parts: Sequence[str]) -> list[str]:
+        """Give the parameters of a SELECT their types, which a VALUES list would infer."""
+        types = {"priority": "::smallint", "max_attempts": "::smallint"}
+        return [
+            part + ("" if name == "available_at" else types.get(name, "::text"))
+            for name, part in zip(names, parts, strict=True)
+        ]

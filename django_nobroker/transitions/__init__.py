@@ -1,0 +1,25 @@
+"""Every write to a job, each named for what happens to it. Nothing else writes one.
+
+A job moves ready -> leased -> done, dead or ready again; a person may cancel, requeue, edit or
+delete it. Each write finds its row by what it must still be, so of two that meet one wins and
+the other changes nothing.
+"""
+
+from . import settle
+from .enqueue import enqueue, enqueue_many
+from .lease import lease, refuse_transaction
+from .operate import (
+    cancel,
+    compact,
+    delete,
+    edit,
+    pause,
+    requeue,
+    resume,
+)
+from .sweep import prune, reap
+
+__all__ = [
+    "cancel", "compact", "delete", "edit", "enqueue", "enqueue_many", "lease", "pause", "prune",
+    "reap", "refuse_transaction", "requeue", "resume", "settle",
+]

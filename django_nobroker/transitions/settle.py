@@ -1,0 +1,244 @@
+"""What ends or renews a lease: ack, nack, reject, release, snooze, extend, progress.
+
+Each is fenced: it changes a job only while the fence is the one that the holder was given.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import connections, transaction
+from django.db.models import F
+from django.db.models.functions import Greatest, Least
+
+from .. import sql
+from ..clock import Ahead, Now
+from ..exceptions import LeaseLost
+from ..failures import Failure
+from ..models import COUNT_LIMIT, SNOOZE_LIMIT, Attempt, Job, State, fence_after
+from ..sql import Given, Move
+
+_LEAVE = {
+    "fence": fence_after(),
+    "leased_by": "",
+    "leased_at": None,
+    "lease_expires_at": None,
+}
+_GIVE_BACK = {"attempts": Greatest(F("attempts") - 1, 0)}
+_ERROR = {"error_class": "text", "last_error": "text", "losses": "integer"}
+
+
+def _error(given: Given) -> dict[str, Any]:
+    return {
+        "error_class": given("error_class"),
+        "last_error": given("last_error"),
+        "lease_losses": Least(F("lease_losses") + given("losses"), COUNT_LIMIT),
+    }
+
+
+ACK = Move(
+    "ack",
+    lambda given: {
+        **_LEAVE,
+        "state": State.DONE.value,
+        "finished_at": Now(),
+        "result": given("result"),
+        "error_class": "",
+        "last_error": None,
+    },
+    {"result": "text"},
+)
+RETRY = Move(
+    "retry",
+    lambda given: {
+        **_LEAVE,
+        **_error(given),
+        "state": State.READY.value,
+        "available_at": Ahead(given("delay")),
+    },
+    {**_ERROR, "delay": "float"},
+)
+BURY = Move(
+    "bury",
+    lambda given: {
+        **_LEAVE,
+        **_error(given),
+        "state": State.DEAD.value,
+        "finished_at": Now(),
+    },
+    _ERROR,
+)
+RELEASE = Move("release", lambda given: {**_LEAVE, **_GIVE_BACK, "state": State.READY.value})
+SNOOZE = Move(
+    "snooze",
+    lambda given: {
+        **_LEAVE,
+        **_GIVE_BACK,
+        "state": State.READY.value,
+        "available_at": Ahead(given("delay")),
+        "snoozes": Least(F("snoozes") + 1, SNOOZE_LIMIT),
+    },
+    {"delay": "float"},
+)
+EXTEND = Move(
+    "extend", lambda given: {"lease_expires_at": Ahead(given("seconds"))}, {"seconds": "float"}
+)
+# The keeper must not wait for the transaction of a handler that holds its own row.
+RENEW = Move("renew", EXTEND.sets, EXTEND.columns, skip_locked=True)
+PROGRESS = Move(
+    "progress",
+    lambda given: {"progress": given("progress"), "progress_note": given("note")},
+    {"progress": "float", "note": "text"},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to become of one leased job."""
+
+    job: Job
+    move: Move
+    failure: Failure | None = None
+    values: dict[str, Any] = field(default_factory=dict)
+    # Deleted instead of kept as done.
+    forget: bool = False
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The values that the move asks for."""
+        row = {"id": self.job.id, "fence": self.job.fence, "losses": 0, **self.values}
+        if self.failure is not None:
+            row["error_class"] = self.failure.error_class
+            row["last_error"] = self.failure.message
+        return row
+
+
+def acked(job: Job, result: str | None = None, *, forget: bool = False) -> Verdict:
+    """leased -> done; `forget` deletes the row instead."""
+    return Verdict(job, ACK, values={"result": result}, forget=forget)
+
+
+def nacked(job: Job, failure: Failure, delay: float, *, losses: int = 0) -> Verdict:
+    """leased -> ready after `delay` seconds, or dead when its attempts are used up."""
+    if job.attempts >= job.max_attempts:
+        return rejected(job, failure, losses=losses)
+    return Verdict(job, RETRY, failure, {"delay": max(delay, 0.0), "losses": losses})
+
+
+def rejected(job: Job, failure: Failure, *, losses: int = 0) -> Verdict:
+    """leased -> dead, whatever attempts are left."""
+    return Verdict(job, BURY, failure, {"losses": losses})
+
+
+def released(job: Job) -> Verdict:
+    """leased -> ready, the attempt given back."""
+    return Verdict(job, RELEASE)
+
+
+def snoozed(job: Job, seconds: float) -> Verdict:
+    """leased -> ready after `seconds`, the attempt given back."""
+    return Verdict(job, SNOOZE, values={"delay": seconds})
+
+
+def apply(alias: str, verdicts: Iterable[Verdict]) -> set[int]:
+    """Apply the verdicts in one transaction; return the ids of the jobs that they changed.
+
+    A job that is missing from the answer was no longer held: nothing of it was written.
+    """
+    groups: dict[str, list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        groups[verdict.move.name].append(verdict)
+    if list(groups) == [ACK.name] and not any(verdict.forget for verdict in groups[ACK.name]):
+        return _move(alias, ACK, groups[ACK.name])
+    settled: set[int] = set()
+    with transaction.atomic(using=alias):
+        for name in sorted(groups):
+            settled |= _apply(alias, groups[name])
+    return settled
+
+
+def apply_one(alias: str, verdict: Verdict) -> None:
+    """Apply one verdict, in the caller's transaction if there is one.
+
+    Raises LeaseLost if the job is no longer held, and marks the caller's block for rollback.
+    """
+    if verdict.job.id not in apply(alias, [verdict]):
+        raise lease_lost(alias, verdict.job)
+
+
+def extend(alias: str, jobs: Sequence[tuple[Job, float]], *, wait: bool = True) -> set[int]:
+    """Move the deadlines of held jobs to so many seconds from now; return the ids of those held.
+
+    With `wait` off, rows locked by another transaction are left out, though they may be held.
+    """
+    rows = [{"id": job.id, "fence": job.fence, "seconds": seconds} for job, seconds in jobs]
+    connection = connections[alias]
+    return sql.dialect(connection).move(connection, EXTEND if wait else RENEW, rows)
+
+
+def still_held(alias: str, jobs: Sequence[Job]) -> set[int]:
+    """Return the ids of the jobs whose fence is unchanged, without waiting for any lock."""
+    fences = {job.id: job.fence for job in jobs}
+    found = Job.objects.using(alias).filter(pk__in=fences).values_list("pk", "fence")
+    return {pk for pk, fence in found if fences[pk] == fence}
+
+
+def progress(alias: str, job: Job, fraction: float, note: str = "") -> None:
+    """Note how far a leased job has come; raises LeaseLost if it is no longer held."""
+    connection = connections[alias]
+    row = {"id": job.id, "fence": job.fence, "progress": fraction, "note": note}
+    if not sql.dialect(connection).move(connection, PROGRESS, [row]):
+        raise lease_lost(alias, job)
+
+
+def lease_lost(alias: str, job: Job) -> LeaseLost:
+    """Mark the caller's transaction for rollback; return the error to raise."""
+    connection = connections[alias]
+    if connection.in_atomic_block and not connection.atomic_blocks[-1]._from_testcase:
+        transaction.set_rollback(True, using=alias)
+    return LeaseLost(
+        f"The lease of {job} with fence {job.fence} has ended: the job was settled, cancelled, "
+        "or given to another worker after its deadline. Nothing was changed; raise "
+        "VISIBILITY_TIMEOUT or extend the lease if handlers run longer."
+    )
+
+
+def _apply(alias: str, verdicts: list[Verdict]) -> set[int]:
+    moved = _move(alias, verdicts[0].move, verdicts)
+    failed = [verdict for verdict in verdicts if verdict.failure and verdict.job.id in moved]
+    if failed:
+        Attempt.objects.using(alias).bulk_create(map(_attempt, failed))
+    forgotten = [v.job.id for v in verdicts if v.forget and v.job.id in moved]
+    if forgotten:
+        forget(alias, forgotten)
+    return moved
+
+
+def _move(alias: str, move: Move, verdicts: list[Verdict]) -> set[int]:
+    connection = connections[alias]
+    return sql.dialect(connection).move(connection, move, [verdict.row for verdict in verdicts])
+
+
+def forget(alias: str, ids: Sequence[int]) -> int:
+    """Delete jobs that this transaction has locked, with their attempts; return how many."""
+    if not ids:
+        return 0
+    Attempt.objects.using(alias).filter(job_id__in=ids)._raw_delete(alias)
+    return Job.objects.using(alias).filter(pk__in=ids)._raw_delete(alias)
+
+
+def _attempt(verdict: Verdict) -> Attempt:
+    job, failure = verdict.job, verdict.failure or Failure()
+    return Attempt(
+        job_id=job.id,
+        fence=job.fence,
+        number=job.attempts,
+        worker=job.leased_by,
+        started_at=job.leased_at,
+        error_class=failure.error_class,
+        message=failure.message,
+        traceback=failure.traceback,
+    )

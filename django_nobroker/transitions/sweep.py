@@ -1,0 +1,135 @@
+"""What happens to jobs by the passing of time: reap (leased -> ready or dead) and prune (deleted).
+
+Both go in small batches, and one bad row never stops the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from django.db import DatabaseError, connections, transaction
+from django.db.models import Q
+
+from ..clock import Ahead
+from ..conf import QueueOptions
+from ..failures import Failure
+from ..models import Job, State
+from . import settle
+
+logger = logging.getLogger("django_nobroker")
+
+BATCH = 200
+_REAPED = (
+    "id", "queue", "task", "job_id", "fence", "attempts", "max_attempts", "leased_by", "leased_at",
+)
+
+
+def reap(
+    alias: str,
+    options: Callable[[str], QueueOptions],
+    *,
+    in_touch: float,
+    queues: Sequence[str] | None = None,
+) -> int:
+    """End the leases whose deadline has passed, up to 200; return how many were ended.
+
+    Only queues whose visibility timeout is at most `in_touch` seconds are looked at: the time
+    for which the caller has itself been in touch with the database. After an outage every
+    lease has expired, and the live workers must be given the time to renew theirs.
+    """
+    with transaction.atomic(using=alias):
+        rows = [
+            job
+            for job in _expired(alias, queues)
+            if options(job.queue).visibility_timeout <= in_touch
+        ]
+        try:
+            with transaction.atomic(using=alias):
+                return len(settle.apply(alias, [_expiry(job, options) for job in rows]))
+        except DatabaseError:
+            if connections[alias].closed_in_transaction:
+                raise
+        return sum(_reap_alone(alias, job, options) for job in rows)
+
+
+def _expired(alias: str, queues: Sequence[str] | None) -> Iterable[Job]:
+    expired = Job.objects.using(alias).expired().order_by("lease_expires_at").only(*_REAPED)
+    if queues is not None:
+        expired = expired.filter(queue__in=queues)
+    features = connections[alias].features
+    return expired.select_for_update(
+        skip_locked=features.has_select_for_update_skip_locked
+    )[:BATCH]
+
+
+def _expiry(job: Job, options: Callable[[str], QueueOptions]) -> settle.Verdict:
+    failure = Failure(
+        error_class="django_nobroker.exceptions.LeaseLost",
+        message=f"LeaseLost: lease expired, held by {job.leased_by or 'nobody known'}",
+    )
+    logger.warning(
+        "%s: lease expired, held by %s; attempt %s of %s is over.",
+        job, job.leased_by, job.attempts, job.max_attempts,
+        extra={
+            "job_id": job.id, "queue": job.queue, "task": job.task, "attempt": job.attempts,
+            "worker": job.leased_by,
+        },
+    )
+    delay = options(job.queue).backoff.delay(job.attempts)
+    return settle.nacked(job, failure, delay, losses=1)
+
+
+def _reap_alone(alias: str, job: Job, options: Callable[[str], QueueOptions]) -> int:
+    try:
+        with transaction.atomic(using=alias):
+            return len(settle.apply(alias, [_expiry(job, options)]))
+    except DatabaseError:
+        logger.exception(
+            "%s cannot be reaped; the others go on. Look at its row.", job,
+            extra={"job_id": job.id, "queue": job.queue},
+        )
+        return 0
+
+
+def prune(
+    alias: str, default: QueueOptions, queues: dict[str, QueueOptions], *, limit: int = 500
+) -> int:
+    """Delete up to `limit` jobs that have been kept for their time; return how many."""
+    outlived = Job.objects.using(alias).filter(_outlived(default, queues)).order_by()
+    # A look first: it takes no write lock on SQLite.
+    ids = list(outlived.values_list("pk", flat=True)[:limit])
+    if not ids:
+        return 0
+    features = connections[alias].features
+    with transaction.atomic(using=alias):
+        held = outlived.filter(pk__in=ids).select_for_update(
+            skip_locked=features.has_select_for_update_skip_locked
+        )
+        return settle.forget(alias, list(held.values_list("pk", flat=True)))
+
+
+def _outlived(default: QueueOptions, queues: dict[str, QueueOptions]) -> Q:
+    """Return the condition that a settled job is past its time in its queue."""
+    own = {
+        name: options
+        for name, options in queues.items()
+        if (options.keep_done, options.keep_dead) != (default.keep_done, default.keep_dead)
+    }
+    condition = _past(default) & ~Q(queue__in=list(own)) if own else _past(default)
+    for name, options in own.items():
+        condition |= Q(queue=name) & _past(options)
+    return condition
+
+
+def _past(options: QueueOptions) -> Q:
+    """Return the condition for one set of options; None keeps for ever."""
+    condition: Any = Q(pk__in=[])
+    if options.keep_done is not None:
+        condition |= Q(
+            state__in=[State.DONE, State.CANCELLED], finished_at__lt=Ahead(-options.keep_done)
+        )
+    if options.keep_dead is not None:
+        condition |= Q(state=State.DEAD, finished_at__lt=Ahead(-options.keep_dead))
+    return condition

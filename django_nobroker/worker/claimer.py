@@ -1,0 +1,125 @@
+"""Leases what can be started soon, lane by lane, and never more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from django.db import connections
+
+from .. import conf, sql, transitions
+from ..models import QueueControl
+from .handlers import Handlers
+from .holdings import Held, Holdings
+from .lanes import Lanes
+from .ledger import Ledger
+from .options import WorkerOptions
+from .pace import Pace
+
+# Seconds for which the list of paused queues is believed.
+PAUSED_FOR = 0.5
+
+
+class Claimer:
+    """Turns free slots into leased jobs. All its methods use the caller's connection."""
+
+    def __init__(
+        self,
+        alias: str,
+        identity: str,
+        options: WorkerOptions,
+        handlers: Handlers,
+        holdings: Holdings,
+        ledger: Ledger,
+        pace: Pace,
+        queue_options: Callable[[str], conf.QueueOptions],
+    ) -> None:
+        self._alias = alias
+        self._identity = identity
+        self._options = options
+        self._handlers = handlers
+        self._holdings = holdings
+        self._ledger = ledger
+        self._pace = pace
+        self._queue_options = queue_options
+        self.lanes = Lanes(options, self._read_lanes)
+        self._paused: frozenset[str] = frozenset()
+        self._paused_until = 0.0
+
+    def room(self) -> int:
+        """Return how many jobs to lease now: for the free slots, and some ahead of them."""
+        unfinished = self._holdings.unfinished
+        free = self._options.concurrency - unfinished
+        ahead = 0 if self._holdings.has_solo else self._pace.prefetch()
+        # In halves, so that claims are few and large.
+        self._holdings.wake_at = max(self._options.concurrency - 1, ahead // 2)
+        if unfinished > self._holdings.wake_at:
+            return 0
+        return max(0, min(free + ahead, self._left()))
+
+    def claim(self) -> list[Held]:
+        """Lease jobs for the room there is, from the first lanes that have any."""
+        room = self.room()
+        claimed: list[Held] = []
+        if not room:
+            return claimed
+        lanes = self.lanes.due()
+        for lane in lanes:
+            if lane.solo and self._holdings.unfinished + len(claimed) >= self._options.concurrency:
+                # It is its turn, and it needs a free slot: nothing more is leased before it.
+                break
+            got = self._lease(lane, 1 if lane.solo else room - len(claimed))
+            claimed += got
+            if len(claimed) >= room or (lane.solo and got):
+                break
+        if lanes and len(claimed) < room:
+            self.lanes.expire()
+        return claimed
+
+    def has_due(self) -> bool:
+        """Return whether a job is due now that this worker would run."""
+        self.lanes.expire()
+        return any(self.serves(lane.queue) for lane in self.lanes.due())
+
+    def serves(self, queue: str) -> bool:
+        """Return whether this worker would run the jobs of a queue now."""
+        return (
+            queue not in self._options.exclude
+            and queue not in self._paused
+            and self._handlers.of_queue(queue) is not None
+        )
+
+    def _lease(self, lane: sql.Lane, count: int) -> list[Held]:
+        handler = self._handlers.of_queue(lane.queue)
+        if handler is None:
+            return []
+        options = self._queue_options(lane.queue)
+        deadline = time.monotonic() + options.visibility_timeout
+        claim = sql.Claim(
+            lane, count, self._identity, options.visibility_timeout, payloads=True, tasks=False
+        )
+        jobs = transitions.lease(self._alias, claim)
+        held = [
+            Held(job, handler, options, deadline=deadline, solo=lane.solo) for job in jobs
+        ]
+        if held:
+            self._holdings.add(held)
+            self._ledger.leased(len(held))
+            self._pace.claimed(len(held))
+            self.lanes.served(lane.queue)
+        return held
+
+    def _left(self) -> int:
+        most = self._options.max_jobs
+        return 2**31 if most is None else most - self._ledger.stats.leased
+
+    def _read_lanes(self, queues: Any) -> list[sql.Lane]:
+        connection = connections[self._alias]
+        now = time.monotonic()
+        if now >= self._paused_until:
+            paused = QueueControl.objects.using(self._alias).values_list("queue", flat=True)
+            self._paused = frozenset(paused)
+            self._paused_until = now + PAUSED_FOR
+        lanes = sql.dialect(connection).lanes(connection, queues)
+        return [lane for lane in lanes if lane.queue not in self._paused]

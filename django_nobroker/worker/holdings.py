@@ -1,0 +1,101 @@
+"""What a worker holds: every job it has leased and not yet settled.
+
+The only state that the parts of a worker share. The claimer adds, the runners start, the
+keeper renews, the settler removes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..conf import QueueOptions
+from ..models import Job
+from .handlers import Handler
+
+
+class Held:
+    """One leased job, and what this worker knows of it."""
+
+    __slots__ = ("cancel", "deadline", "handler", "job", "options", "solo", "started", "warned")
+
+    def __init__(
+        self, job: Job, handler: Handler, options: QueueOptions, *, deadline: float, solo: bool
+    ) -> None:
+        self.job = job
+        self.handler = handler
+        self.options = options
+        # By the monotonic clock, from before the lease was asked for: never later than the row's.
+        self.deadline = deadline
+        self.solo = solo
+        self.started: float | None = None
+        self.warned = False
+        # Set while an async handler runs.
+        self.cancel: Callable[[], Any] | None = None
+
+    @property
+    def lapsed(self) -> bool:
+        """Whether the lease has run out, as far as this process can tell."""
+        return self.job.lease_lost or time.monotonic() > self.deadline
+
+    def lose(self) -> None:
+        """Note that the job is no longer ours; stop its handler if that can be stopped."""
+        self.job.lease_lost = True
+        cancel = self.cancel
+        if cancel is not None:
+            cancel()
+
+
+class Holdings:
+    """The jobs held, counted so that the claimer knows how many more it can start soon."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._lock = threading.Lock()
+        self._held: dict[int, Held] = {}
+        self._unfinished = 0
+        self._solo = 0
+        self._wake = wake
+        # The claimer is woken when no more than so many are unfinished.
+        self.wake_at = 0
+
+    def add(self, held: Iterable[Held]) -> None:
+        """Take in jobs that have just been leased."""
+        with self._lock:
+            for one in held:
+                self._held[one.job.id] = one
+                self._unfinished += 1
+                self._solo += one.solo
+
+    def finished(self, held: Held) -> None:
+        """Note that a job's handler is through, or that it will not be started."""
+        with self._lock:
+            self._unfinished -= 1
+            self._solo -= held.solo
+        if self._unfinished <= self.wake_at:
+            self._wake()
+
+    def settled(self, held: Iterable[Held]) -> None:
+        """Let go of jobs that are settled or lost."""
+        with self._lock:
+            for one in held:
+                self._held.pop(one.job.id, None)
+
+    @property
+    def unfinished(self) -> int:
+        """How many jobs wait for a runner or run."""
+        return self._unfinished
+
+    @property
+    def has_solo(self) -> bool:
+        """Whether a job runs or waits that is to have no neighbour leased after it."""
+        return self._solo > 0
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def all(self) -> list[Held]:
+        """Return all that is held now."""
+        with self._lock:
+            return list(self._held.values())

@@ -1,0 +1,53 @@
+"""A worker without threads: on the caller's own connection, one job after the other.
+
+For a test inside its own transaction, which no other connection can see into, and for a
+database that lives in memory. Leases are not renewed meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from asgiref.sync import async_to_sync
+
+from .claimer import Claimer
+from .holdings import Held, Holdings
+from .keeper import Keeper
+from .link import Link
+from .loop import run_async
+from .runner import run_plain
+from .settler import Settler
+
+
+class Inline:
+    """The parts of a worker, called in turn."""
+
+    def __init__(
+        self, claimer: Claimer, settler: Settler, keeper: Keeper, holdings: Holdings, link: Link
+    ) -> None:
+        self._claimer = claimer
+        self._settler = settler
+        self._keeper = keeper
+        self._holdings = holdings
+        self._link = link
+
+    def turn(self, stopping: Callable[[], bool]) -> bool:
+        """Lease, run and settle what is due; return whether there was anything."""
+        self._keeper.beat()
+        claimed = self._claimer.claim()
+        for index, held in enumerate(claimed):
+            if stopping():
+                self._settler.settle([(left, None, None) for left in claimed[index:]], self._link)
+                break
+            self._run(held)
+        return bool(claimed)
+
+    def _run(self, held: Held) -> None:
+        held.started = time.monotonic()
+        if held.handler.is_async:
+            error = async_to_sync(run_async)(held)
+        else:
+            error = run_plain(held)
+        self._holdings.finished(held)
+        self._settler.settle([(held, error, time.monotonic() - held.started)], self._link)

@@ -1,0 +1,208 @@
+"""Keeps the promises that depend on time: renews leases, reaps, prunes, and shows signs of life.
+
+On a thread and a connection of its own, so that no handler and no commit can hold it up.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from .. import conf, transitions
+from ..clock import Ahead, Now
+from ..models import Job, WorkerProcess
+from ..transitions import settle
+from .holdings import Held, Holdings
+from .ledger import Ledger, write_minutes
+from .link import Link, Unreachable
+from .options import WorkerOptions
+from .settler import extra
+
+logger = logging.getLogger("django_nobroker")
+
+# Renewed when less than this share of the lease is left.
+RENEW_BELOW = 2 / 3
+BEATS_A_LEASE = 4
+LONGEST_BEAT = 5.0
+REAP_EVERY = 1.0
+PRUNE_EVERY = 10.0
+HEARTBEAT_EVERY = 10.0
+MINUTES_EVERY = 60.0
+# A worker that has not been heard of for so many heartbeats is taken off the list.
+FORGOTTEN_AFTER = 60 * HEARTBEAT_EVERY
+# A handler that runs so many visibility timeouts is worth a warning.
+LONG_RUN = 10
+
+
+class Keeper:
+    """One beat after the other; what fails is tried again at the next."""
+
+    def __init__(
+        self,
+        alias: str,
+        process: WorkerProcess,
+        options: WorkerOptions,
+        holdings: Holdings,
+        ledger: Ledger,
+        queue_options: Callable[[str], conf.QueueOptions],
+    ) -> None:
+        self._alias = alias
+        self._process = process
+        self._options = options
+        self._holdings = holdings
+        self._ledger = ledger
+        self._queue_options = queue_options
+        self._stopped = threading.Event()
+        self._link = Link(alias, "keeper")
+        self._in_touch_since: float | None = None
+        self._last_beat = time.monotonic()
+        self._due: dict[str, float] = {}
+
+    def stop(self) -> None:
+        """End after the beat that is under way."""
+        self._stopped.set()
+
+    def run(self) -> None:
+        """The loop; at its end the last minutes are written and the worker signs off."""
+        while not self._stopped.wait(self.beat()):
+            pass
+        try:
+            self._link.run(self.sign_off)
+        except Unreachable:
+            logger.warning("Worker %s could not sign off.", self._process.identity)
+        self._link.close()
+
+    def beat(self) -> float:
+        """Do what is due; return the seconds until the next beat."""
+        shortest = self._shortest_timeout()
+        now = time.monotonic()
+        if now - self._last_beat > shortest:
+            # This process was stopped, or starved: others may have taken its jobs meanwhile.
+            self._in_touch_since = None
+        self._last_beat = now
+        try:
+            self._link.run(self.renew)
+            if self._in_touch_since is None:
+                self._in_touch_since = now
+            self._link.run(self.sweep)
+        except Unreachable:
+            self._in_touch_since = None
+            self._warn_of_lapsed()
+        return min(LONGEST_BEAT, shortest / BEATS_A_LEASE)
+
+    def renew(self) -> None:
+        """Renew the leases of all that is held, prefetched jobs too; note those that are lost."""
+        now = time.monotonic()
+        due = [
+            held
+            for held in self._holdings.all()
+            if not held.job.lease_lost
+            and held.deadline - now < held.options.visibility_timeout * RENEW_BELOW
+        ]
+        if not due:
+            return
+        renewed = settle.extend(
+            self._alias,
+            [(held.job, held.options.visibility_timeout) for held in due],
+            wait=False,
+        )
+        missing = []
+        for held in due:
+            if held.job.id in renewed:
+                held.deadline = now + held.options.visibility_timeout
+                self._warn_of_long_run(held, now)
+            else:
+                missing.append(held)
+        self._lose(missing)
+
+    def sweep(self) -> None:
+        """Reap, prune, count and show a sign of life, each when it is due."""
+        if self._is_due("reap", REAP_EVERY):
+            self._reap()
+        if self._is_due("prune", PRUNE_EVERY) and self._prune():
+            # There is more: go on at the next beat.
+            self._due.pop("prune")
+        if self._is_due("heartbeat", HEARTBEAT_EVERY):
+            self.show()
+        if self._is_due("minutes", MINUTES_EVERY):
+            write_minutes(self._alias, self._ledger.take_minutes())
+
+    def show(self) -> None:
+        """Write the row that people see."""
+        workers = WorkerProcess.objects.using(self._alias)
+        alive = workers.filter(pk=self._process.pk).update(
+            heartbeat_at=Now(), running=self._holdings.unfinished
+        )
+        if not alive:
+            self._process.save(using=self._alias, force_insert=True)
+        workers.filter(heartbeat_at__lt=Ahead(-FORGOTTEN_AFTER)).delete()
+
+    def sign_off(self) -> None:
+        """Write the last minutes and remove the row that people see."""
+        write_minutes(self._alias, self._ledger.take_minutes())
+        WorkerProcess.objects.using(self._alias).filter(pk=self._process.pk).delete()
+
+    def _reap(self) -> None:
+        expired = Job.objects.using(self._alias).expired()
+        queues = self._options.queues
+        if queues is not None:
+            expired = expired.filter(queue__in=queues)
+        # A look first: it takes no write lock on SQLite.
+        if self._in_touch_since is None or not expired.exists():
+            return
+        in_touch = time.monotonic() - self._in_touch_since
+        transitions.reap(self._alias, self._queue_options, in_touch=in_touch, queues=queues)
+
+    def _prune(self) -> int:
+        settings = conf.current()
+        return transitions.prune(self._alias, settings.defaults, dict(settings.queues))
+
+    def _is_due(self, what: str, every: float) -> bool:
+        now = time.monotonic()
+        if now < self._due.get(what, 0.0):
+            return False
+        self._due[what] = now + every
+        return True
+
+    def _lose(self, missing: list[Held]) -> None:
+        """Tell what is lost from what only is locked, by a transaction of its own handler."""
+        if not missing:
+            return
+        kept = settle.still_held(self._alias, [held.job for held in missing])
+        present = {held.job.id for held in self._holdings.all()}
+        for held in missing:
+            if held.job.id in kept or held.job.id not in present:
+                continue
+            held.lose()
+            logger.warning(
+                "%s: lease lost; its deadline passed, or it was cancelled. What its handler "
+                "returns will change nothing.", held.job, extra=extra(held.job),
+            )
+
+    def _warn_of_lapsed(self) -> None:
+        """Say once for each job that its lease could not be renewed in time."""
+        for held in self._holdings.all():
+            if held.lapsed and not held.job.lease_lost:
+                held.job.lease_lost = True
+                logger.warning(
+                    "%s: its lease has run out while the database could not be reached; "
+                    "another worker may have taken it.", held.job, extra=extra(held.job),
+                )
+
+    def _warn_of_long_run(self, held: Held, now: float) -> None:
+        limit = LONG_RUN * held.options.visibility_timeout
+        if not held.warned and held.started is not None and now - held.started > limit:
+            held.warned = True
+            logger.warning(
+                "%s has been running for %.0f s, over %s times its visibility timeout. It is "
+                "still held.", held.job, now - held.started, LONG_RUN, extra=extra(held.job),
+            )
+
+    def _shortest_timeout(self) -> float:
+        settings = conf.current()
+        queues = self._options.queues or tuple(settings.queues)
+        known = [self._queue_options(name).visibility_timeout for name in queues]
+        held = [held.options.visibility_timeout for held in self._holdings.all()[:1000]]
+        return min([*known, *held, settings.defaults.visibility_timeout])

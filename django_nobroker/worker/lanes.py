@@ -1,0 +1,65 @@
+"""Which lanes to claim from, and in which order: the reading of what waits in the database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from .. import sql
+from .options import WorkerOptions
+
+# Lanes are read again when what was read is this many times older than the reading took.
+FRESH = 20.0
+FRESH_AT_MOST = 1.0
+
+
+class Lanes:
+    """The due lanes of a worker's queues, read anew when the last reading is out of date.
+
+    Queues that are named are served in strict order. When all are served they take turns, one
+    claim each, so that a flood in one never starves another.
+    """
+
+    def __init__(self, options: WorkerOptions, read: Callable[[Sequence[str] | None], list[sql.Lane]]):
+        self._options = options
+        self._read = read
+        self._lanes: list[sql.Lane] = []
+        self._read_at = 0.0
+        self._fresh_until = 0.0
+        self._last_queue = ""
+
+    def due(self) -> list[sql.Lane]:
+        """Return the lanes with jobs that are due now, the one to claim from first."""
+        if time.monotonic() >= self._fresh_until:
+            self._refresh()
+        age = time.monotonic() - self._read_at
+        due = [lane for lane in self._lanes if lane.due_in <= age]
+        return sorted(due, key=lambda lane: (self._rank(lane.queue), -lane.priority, lane.due_in))
+
+    def next_due(self) -> float | None:
+        """Return the seconds until the next job is due, as of the last reading, or None."""
+        age = time.monotonic() - self._read_at
+        ahead = [lane.due_in - age for lane in self._lanes if lane.due_in > age]
+        return min(ahead, default=None)
+
+    def served(self, queue: str) -> None:
+        """Take note that a queue had its turn."""
+        self._last_queue = queue
+
+    def expire(self) -> None:
+        """Have the lanes read again at the next question: one has run dry."""
+        self._fresh_until = 0.0
+
+    def _refresh(self) -> None:
+        began = time.monotonic()
+        found = self._read(self._options.queues)
+        self._lanes = [lane for lane in found if lane.queue not in self._options.exclude]
+        self._read_at = time.monotonic()
+        took = self._read_at - began
+        self._fresh_until = self._read_at + min(FRESH * took, FRESH_AT_MOST)
+
+    def _rank(self, queue: str) -> tuple[int, str]:
+        if self._options.queues is not None:
+            return self._options.queues.index(queue), ""
+        # In turn: the names after the one served last come first.
+        return (0 if queue > self._last_queue else 1), queue

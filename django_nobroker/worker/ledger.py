@@ -1,0 +1,97 @@
+"""What a worker has done: its own totals, and the minutes that it adds to the queue's."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+
+from ..models import Minute
+from ..transitions import settle
+from .holdings import Held
+
+
+class WorkerStats(NamedTuple):
+    """What one run of a worker did.
+
+    `failed` counts attempts, `dead` the jobs that ended in the dead-letter queue, `lost_leases`
+    the jobs whose outcome changed nothing, since the worker no longer held them.
+    """
+
+    leased: int
+    succeeded: int
+    failed: int
+    dead: int
+    lost_leases: int
+
+
+class Ledger:
+    """Counts, and forgets no minute until it is written."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._totals = dict.fromkeys(WorkerStats._fields, 0)
+        self._minutes: dict[tuple[str, datetime], dict[str, float]] = {}
+
+    def leased(self, count: int) -> None:
+        """Take note of leased jobs."""
+        with self._lock:
+            self._totals["leased"] += count
+
+    def count(
+        self, held: Held, outcome: settle.Verdict, seconds: float, *, took: bool
+    ) -> None:
+        """Take note of a job that was settled, or that was no longer held."""
+        with self._lock:
+            if not took:
+                self._totals["lost_leases"] += 1
+                return
+            tally = self._tally(held)
+            if outcome.move is settle.ACK:
+                self._totals["succeeded"] += 1
+                tally["done"] += 1
+            elif outcome.failure is not None:
+                self._totals["failed"] += 1
+                tally["failed"] += 1
+                if outcome.move is settle.BURY:
+                    self._totals["dead"] += 1
+                    tally["dead"] += 1
+            job = held.job
+            if job.leased_at is not None:
+                waited = (job.leased_at - job.available_at).total_seconds()
+                tally["wait_seconds"] += max(0.0, waited)
+            tally["run_seconds"] += seconds
+
+    @property
+    def stats(self) -> WorkerStats:
+        """The totals so far."""
+        with self._lock:
+            return WorkerStats(**self._totals)
+
+    def take_minutes(self) -> list[tuple[str, datetime, dict[str, float]]]:
+        """Return what is to be added to the minutes of each queue, and begin again."""
+        with self._lock:
+            taken, self._minutes = self._minutes, {}
+        return [(queue, minute, tally) for (queue, minute), tally in taken.items()]
+
+    def _tally(self, held: Held) -> dict[str, float]:
+        minute = datetime.now(UTC).replace(second=0, microsecond=0)
+        return self._minutes.setdefault((held.job.queue, minute), defaultdict(float))
+
+
+def write_minutes(alias: str, minutes: list[tuple[str, datetime, dict[str, float]]]) -> None:
+    """Add tallies to the minutes in the database."""
+    for queue, minute, tally in minutes:
+        mine: Any = Minute.objects.using(alias).filter(queue=queue, minute=minute)
+        changes = {name: F(name) + amount for name, amount in tally.items()}
+        if mine.update(**changes):
+            continue
+        try:
+            with transaction.atomic(using=alias):
+                Minute.objects.using(alias).create(queue=queue, minute=minute, **tally)
+        except IntegrityError:
+            mine.update(**changes)

@@ -1,0 +1,121 @@
+"""A worker thread's own connection to the database: kept open, and healed when it breaks."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from django.db import DataError, Error, IntegrityError, connections
+from django.db.utils import NotSupportedError
+
+from .. import sql
+
+logger = logging.getLogger("django_nobroker")
+Result = TypeVar("Result")
+
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 5.0
+CONFLICT_TRIES = 20
+# Errors of the statement, which another connection would not mend.
+STATEMENT_ERRORS = (IntegrityError, DataError, NotSupportedError)
+# On SQLite the parts of a worker take turns, instead of waiting in the busy handler's sleeps.
+_turns = threading.RLock()
+
+
+class Unreachable(Exception):
+    """The database could not be used just now; the connection has been dropped."""
+
+
+class Link:
+    """Runs the database work of one part of a worker on this thread's connection."""
+
+    def __init__(self, alias: str, part: str) -> None:
+        self.alias = alias
+        self.part = part
+        self._pause = 0.0
+        self._down_since: float | None = None
+
+    def run(self, work: Callable[[], Result]) -> Result:
+        """Return `work()`; repeat it when it lost against another transaction.
+
+        Raises Unreachable, after dropping the connection, when the database is not to be used;
+        errors of the statement itself pass through.
+        """
+        for attempt in range(1, CONFLICT_TRIES + 1):
+            try:
+                result = self._once(work)
+            except STATEMENT_ERRORS:
+                raise
+            except Error as error:
+                if self._is_conflict(error) and attempt < CONFLICT_TRIES:
+                    # Jitter between rivals; nothing secret hangs on it.
+                    time.sleep(random.random() * 0.005 * attempt)  # noqa: S311
+                    continue
+                self._drop(error)
+                raise Unreachable(str(error)) from error
+            self._up()
+            return result
+        raise AssertionError("the last attempt returns or raises")
+
+    @property
+    def pause(self) -> float:
+        """Seconds to wait before the next try: longer with each failure, up to 5."""
+        return self._pause * (0.5 + random.random() / 2)  # noqa: S311
+
+    @property
+    def is_down(self) -> bool:
+        """Whether the last try failed."""
+        return self._down_since is not None
+
+    def close(self) -> None:
+        """Close this thread's connection, unless it is in a transaction of the caller's."""
+        connection = connections[self.alias]
+        if not connection.in_atomic_block:
+            connection.close()
+
+    def _once(self, work: Callable[[], Result]) -> Result:
+        connection = connections[self.alias]
+        if connection.queries_logged:
+            # With DEBUG on, Django keeps every statement until a request ends.
+            connection.queries_log.clear()
+        if not sql.dialect(connection).has_single_writer:
+            return work()
+        with _turns:
+            return work()
+
+    def _is_conflict(self, error: Error) -> bool:
+        return sql.dialect(connections[self.alias]).is_conflict(error)
+
+    def _drop(self, error: Exception) -> None:
+        self._pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, self._pause * 2))
+        if self._down_since is None:
+            self._down_since = time.monotonic()
+            logger.warning(
+                "The %s cannot use the database %r: %s. It tries again until it can.",
+                self.part, self.alias, str(error).strip() or type(error).__name__,
+            )
+        discard(self.alias)
+
+    def _up(self) -> None:
+        if self._down_since is not None:
+            logger.warning(
+                "The %s uses the database %r again, after %.1f s.",
+                self.part, self.alias, time.monotonic() - self._down_since,
+            )
+        self._pause = 0.0
+        self._down_since = None
+
+
+def discard(alias: str) -> None:
+    """Drop this thread's connection whatever state it is in; the next use opens a new one."""
+    connection: Any = connections[alias]
+    try:
+        connection.close()
+    except Error:
+        # Broken beyond closing.
+        connection.connection = None
+    del connections[alias]

@@ -1,0 +1,49 @@
+"""How many jobs to hold beyond those that run: throughput for quick handlers, none for slow ones.
+
+A job that waits behind another one in this worker could be running in another worker.
+"""
+
+from __future__ import annotations
+
+import time
+
+# Seconds of work that may wait in this worker, and the most jobs that this may be.
+AHEAD = 0.1
+MOST = 256
+# A claim may grow so many fold over the one before: one quick job proves little.
+GROWTH = 4
+WEIGHT = 0.2
+
+
+class Pace:
+    """Learns from the run time of jobs how many may be leased ahead of their start."""
+
+    def __init__(self, concurrency: int) -> None:
+        self._concurrency = concurrency
+        self._mean: float | None = None
+        self._limit = 0
+        self._moved_at = time.monotonic()
+
+    def ran(self, seconds: float) -> None:
+        """Take note of a job's run time: at once when it is longer, by and by when shorter."""
+        self._moved_at = time.monotonic()
+        if self._mean is None or seconds > self._mean:
+            self._mean = seconds
+        else:
+            self._mean += WEIGHT * (seconds - self._mean)
+
+    def prefetch(self) -> int:
+        """Return how many jobs may wait here unstarted."""
+        if self._mean is None:
+            return 0
+        allowed = int(AHEAD * self._concurrency / max(self._mean, 1e-6))
+        return min(allowed, self._limit, MOST)
+
+    def is_stalled(self, seconds: float) -> bool:
+        """Return whether no job has ended for so long, though some were expected to."""
+        return time.monotonic() - self._moved_at > seconds
+
+    def claimed(self, count: int) -> None:
+        """Take note that a claim found this many jobs."""
+        self._moved_at = time.monotonic()
+        self._limit = min(MOST, max(GROWTH, count * GROWTH))

@@ -1,0 +1,102 @@
+"""The connections that handlers use: kept between jobs, and clean for the next one.
+
+A handler may leave a transaction open, turn autocommit off, change its session's settings or
+break its connection. What it left behind is rolled back with the connection it was left on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from django.db import connections
+
+from .. import sql
+from .link import discard
+
+# Seconds without use after which a connection is tried before a handler gets it.
+IDLE = 1.0
+# Statements that leave a session as they found it. Any other first word (SET, BEGIN, LOCK,
+# PRAGMA, CREATE TEMP ...) costs the handler's connection at the end of its job.
+HARMLESS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH", "SAVEPOINT", "RELEASE", "ROLLBACK TO",
+            "SET LOCAL", "SET TRANSACTION", "EXPLAIN", "MERGE", "VALUES", "REPLACE")
+LASTING = ("SET_CONFIG", "ADVISORY_LOCK", "GET_LOCK")
+
+
+class Sessions:
+    """The handlers' connections of one thread."""
+
+    def __init__(self) -> None:
+        self._watches: dict[str, _Watch] = {}
+        self._last_used = time.monotonic()
+        for alias in connections:
+            self._watch(alias)
+
+    def before_job(self) -> None:
+        """Drop connections that died while they were idle."""
+        if time.monotonic() - self._last_used < IDLE:
+            return
+        for connection in self._open():
+            if not connection.is_usable():
+                self._replace(connection.alias)
+
+    def after_job(self) -> None:
+        """Roll back and close what a handler did not leave as it found it."""
+        self._last_used = time.monotonic()
+        for connection in self._open():
+            if self._watches[connection.alias].dirty or not is_clean(connection):
+                self._replace(connection.alias)
+            elif connection.queries_logged:
+                connection.queries_log.clear()
+
+    def close(self) -> None:
+        """Close all of them."""
+        for connection in self._open():
+            discard(connection.alias)
+
+    def _open(self) -> list[Any]:
+        return [
+            connection
+            for connection in connections.all(initialized_only=True)
+            if connection.connection is not None or connection.in_atomic_block
+        ]
+
+    def _replace(self, alias: str) -> None:
+        discard(alias)
+        self._watch(alias)
+
+    def _watch(self, alias: str) -> None:
+        watch = self._watches[alias] = _Watch()
+        connections[alias].execute_wrappers.append(watch)
+
+
+class _Watch:
+    """An execute wrapper that notices statements which change the session."""
+
+    __slots__ = ("dirty",)
+
+    def __init__(self) -> None:
+        self.dirty = False
+
+    def __call__(
+        self, execute: Callable[..., Any], statement: Any, params: Any, many: bool, context: Any
+    ) -> Any:
+        text = str(statement).lstrip(" \t\r\n(")
+        if not text[:14].upper().startswith(HARMLESS):
+            self.dirty = True
+        elif text[:6].upper() == "SELECT" and any(word in text.upper() for word in LASTING):
+            self.dirty = True
+        return execute(statement, params, many, context)
+
+
+def is_clean(connection: Any) -> bool:
+    """Return whether a connection is outside any transaction and has not failed."""
+    return (
+        connection.connection is not None
+        and not connection.in_atomic_block
+        and not connection.needs_rollback
+        and not connection.errors_occurred
+        and connection.autocommit == connection.settings_dict["AUTOCOMMIT"]
+        and sql.dialect(connection).session_is_idle(connection)
+    )

@@ -1,0 +1,153 @@
+"""Settles in group commits: what ended while the last commit was in flight goes into the next."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Sequence
+
+from ..failures import Failure
+from ..models import Job
+from ..transitions import settle
+from .holdings import Held, Holdings
+from .ledger import Ledger
+from .link import Link, Unreachable
+from .pace import Pace
+from .runner import Ended, Unreadable
+from .verdicts import verdict
+
+logger = logging.getLogger("django_nobroker")
+
+MOST = 500
+# Seconds to wait for company once something has ended: less than a commit takes.
+LINGER = 0.001
+Pair = tuple[Held, settle.Verdict, float]
+
+
+class Settler:
+    """Takes from the outbox and settles, until it is told to stop and the outbox is empty."""
+
+    def __init__(self, alias: str, holdings: Holdings, ledger: Ledger, pace: Pace) -> None:
+        self._alias = alias
+        self._holdings = holdings
+        self._ledger = ledger
+        self._pace = pace
+        self._outbox: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
+        self._abandoned = threading.Event()
+        self._stopping = False
+
+    def put(self, ended: Ended) -> None:
+        """Have a job settled as it ended."""
+        self._outbox.put(ended)
+
+    def stop(self) -> None:
+        """Settle what is in the outbox, then end."""
+        self._outbox.put(None)
+
+    def abandon(self) -> None:
+        """End now, whatever is unsettled."""
+        self._abandoned.set()
+        self._outbox.put(None)
+
+    def run(self) -> None:
+        """The loop: group, settle, let go."""
+        link = Link(self._alias, "settler")
+        while not (self._stopping or self._abandoned.is_set()):
+            if group := self._group():
+                self.settle(group, link)
+        link.close()
+
+    def _group(self) -> list[Ended]:
+        """Wait for something to settle; return it with what came meanwhile."""
+        group = [] if (first := self._taken(block=True)) is None else [first]
+        if group and self._outbox.empty():
+            time.sleep(LINGER)
+        while group and len(group) < MOST:
+            try:
+                ended = self._taken(block=False)
+            except queue.Empty:
+                break
+            if ended is None:
+                break
+            group.append(ended)
+        return group
+
+    def _taken(self, *, block: bool) -> Ended | None:
+        ended = self._outbox.get(block)
+        self._stopping = self._stopping or ended is None
+        return ended
+
+    def settle(self, group: Sequence[Ended], link: Link) -> None:
+        """Settle what ended, however often that must be tried; count it."""
+        pairs = [self._judged(ended) for ended in group]
+        settled = self._apply(pairs, link)
+        self._holdings.settled(held for held, _, _ in pairs)
+        for held, outcome, seconds in pairs:
+            if settled is None:
+                continue
+            self._ledger.count(held, outcome, seconds, took=held.job.id in settled)
+
+    def _judged(self, ended: Ended) -> Pair:
+        held, error, seconds = ended
+        if seconds is None:
+            return held, settle.released(held.job), 0.0
+        self._pace.ran(seconds)
+        if error is not None and not held.job.lease_lost:
+            log_failure(held, error)
+        if isinstance(error, Unreadable):
+            return held, settle.rejected(held.job, Failure.of(error)), seconds
+        return held, verdict(held, error), seconds
+
+    def _apply(self, pairs: Sequence[Pair], link: Link) -> set[int] | None:
+        """Apply the verdicts; return None if they had to be abandoned to the passing of leases."""
+        verdicts = [outcome for _, outcome, _ in pairs]
+        while True:
+            try:
+                return link.run(lambda: settle.apply(self._alias, verdicts))
+            except Unreachable:
+                if self._abandoned.wait(link.pause):
+                    return None
+            except Exception as error:
+                if len(pairs) == 1:
+                    return self._rewritten(pairs[0], error, link)
+                break
+        settled: set[int] = set()
+        for pair in pairs:
+            settled |= self._apply([pair], link) or set()
+        return settled
+
+    def _rewritten(self, pair: Pair, error: Exception, link: Link) -> set[int] | None:
+        """Settle as failed a job whose own outcome the database refuses, or leave it to its lease."""
+        held = pair[0]
+        logger.error(
+            "%s cannot be settled as it ended: %s", held.job, error, extra=extra(held.job)
+        )
+        delay = held.options.backoff.delay(held.job.attempts)
+        failure = Failure.of(f"its outcome could not be stored: {error}")
+        outcome = settle.nacked(held.job, failure, delay)
+        try:
+            return link.run(lambda: settle.apply(self._alias, [outcome]))
+        except Exception:
+            logger.exception("%s is left to its lease.", held.job, extra=extra(held.job))
+            return None
+
+
+def log_failure(held: Held, error: BaseException) -> None:
+    """Say that an attempt ended with an error; its text is in the job's Attempt row."""
+    job = held.job
+    # Not the message: it may hold what a log must not.
+    logger.warning(
+        "%s: attempt %s of %s by %s ended with %.200s",
+        job, job.attempts, job.max_attempts, held.handler.name, type(error).__qualname__,
+        extra=extra(job),
+    )
+
+
+def extra(job: Job) -> dict[str, object]:
+    """Return the fixed keys that every log record about a job carries."""
+    return {
+        "job_id": job.id, "queue": job.queue, "task": job.task, "attempt": job.attempts,
+        "worker": job.leased_by,
+    }
