@@ -50,4 +50,4 @@ class BackoffPolicy:
         """Return the seconds to wait after attempt number `attempt` (from 1) failed."""
         ceiling = self.ceiling(attempt)
         # Jitter spreads load; nothing secret hangs on it.
-        return ceiling * (1 - self.jitter * random.random())  # noqa: S311
+        return ceiling * (1 - self.jitter * random.random())

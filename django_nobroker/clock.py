@@ -37,12 +37,16 @@ class Now(Func):
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Compiled:
         # As Django's own Now, but with the brackets that SQLite wants around a default.
         return self.as_sql(
-            compiler, connection, template="STRFTIME('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%f', 'NOW')",
+            compiler,
+            connection,
+            template="STRFTIME('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%f', 'NOW')",
             **context,
         )
 
     def as_oracle(self, compiler: Any, connection: Any, **context: Any) -> Compiled:
-        return self.as_sql(compiler, connection, template="SYS_EXTRACT_UTC(SYSTIMESTAMP)", **context)
+        return self.as_sql(
+            compiler, connection, template="SYS_EXTRACT_UTC(SYSTIMESTAMP)", **context
+        )
 
 
 class Ahead(Func):
@@ -64,7 +68,8 @@ class Ahead(Func):
             ahead: Expression = DjangoNow() + Value(
                 timedelta(seconds=seconds.value), output_field=DurationField()
             )
-            return compiler.compile(ahead.resolve_expression(compiler.query))
+            sql, params = compiler.compile(ahead.resolve_expression(compiler.query))
+            return sql, params
         return super().as_sql(compiler, connection, **context)
 
     def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Compiled:

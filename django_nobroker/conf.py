@@ -145,9 +145,8 @@ def _parsed() -> tuple[Settings, list[Problem]]:
     found: list[Problem] = []
     project = {key: value for key, value in raw.items() if key in _OPTIONS}
     defaults = _options(project, QueueOptions(), "NOBROKER", found)
-    for key in raw:
-        if key not in _OPTIONS and key not in {"DATABASE", "NOTIFY", "QUEUES"}:
-            found.append(_unknown("NOBROKER", key, [*_OPTIONS, "DATABASE", "NOTIFY", "QUEUES"]))
+    known = [*_OPTIONS, "DATABASE", "NOTIFY", "QUEUES"]
+    found.extend(_unknown("NOBROKER", key, known) for key in raw if key not in known)
     return (
         Settings(
             database=_database(raw.get("DATABASE"), found),
@@ -159,9 +158,7 @@ def _parsed() -> tuple[Settings, list[Problem]]:
     )
 
 
-def _queues(
-    raw: Any, defaults: QueueOptions, found: list[Problem]
-) -> dict[str, QueueOptions]:
+def _queues(raw: Any, defaults: QueueOptions, found: list[Problem]) -> dict[str, QueueOptions]:
     if not isinstance(raw, Mapping):
         found.append(Problem("nobroker.E004", "NOBROKER['QUEUES'] must be a dictionary."))
         return {}
@@ -183,7 +180,7 @@ def _queues(
 def _options(
     raw: Mapping[str, Any], base: QueueOptions, where: str, found: list[Problem]
 ) -> QueueOptions:
-    values = {}
+    values: dict[str, Any] = {}
     for key, value in raw.items():
         if key not in _OPTIONS:
             found.append(_unknown(where, key, list(_OPTIONS)))

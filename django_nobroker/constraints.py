@@ -44,8 +44,7 @@ class ValidName(Func):
     """The column is a queue's name: 1 to 128 of A-Z a-z 0-9 _ . and -."""
 
     template = (
-        "(LENGTH(%(expressions)s) BETWEEN 1 AND 128"
-        " AND %(expressions)s !~ '[^A-Za-z0-9_.-]')"
+        "(LENGTH(%(expressions)s) BETWEEN 1 AND 128 AND %(expressions)s !~ '[^A-Za-z0-9_.-]')"
     )
     conditional = True
 

@@ -1,4 +1,4 @@
-"""Seconds, timedeltas and the limits of time, made one kind of number before anything is written."""
+"""Seconds and timedeltas made into one kind of number, within the limits of time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 
 
-def seconds_of(
-    value: float | timedelta, name: str, *, at_least: float | None = None
-) -> float:
+def seconds_of(value: float | timedelta, name: str, *, at_least: float | None = None) -> float:
     """Return `value` as finite seconds; a negative time is returned as it is.
 
     Raises QueueError for what is not a duration (NaN and infinity included), for less than

@@ -12,6 +12,12 @@ from django.utils import timezone
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
+    DateTimeField = models.DateTimeField[Any, Any]
+    CharField = models.CharField[Any, Any]
+    TextField = models.TextField[Any, Any]
+else:
+    from django.db.models import CharField, DateTimeField, TextField
+
 # Keys that differ in case, accents or trailing spaces are different keys. The collations
 # compare and sort bytes, and bring four-byte UTF-8 with them whatever the database's own
 # character set is. SQLite compares bytes by itself.
@@ -22,7 +28,7 @@ BYTEWISE = {
 }
 
 
-class UTCDateTimeField(models.DateTimeField):
+class UTCDateTimeField(DateTimeField):
     """An instant: aware and in UTC in Python, whatever USE_TZ and any TIME_ZONE say.
 
     A naive datetime that is written is taken to be in the current TIME_ZONE, as in Django.
@@ -33,12 +39,11 @@ class UTCDateTimeField(models.DateTimeField):
     ) -> datetime | None:
         if value is None:
             return None
-        if isinstance(value, str):
-            value = datetime.fromisoformat(value)
-        if connection.features.supports_timezones and timezone.is_aware(value):
-            return value.astimezone(UTC)
+        instant = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+        if connection.features.supports_timezones and timezone.is_aware(instant):
+            return instant.astimezone(UTC)
         # Stored without a zone, in UTC: a zone that the backend put on is a guess.
-        return value.replace(tzinfo=UTC)
+        return instant.replace(tzinfo=UTC)
 
     def get_prep_value(self, value: Any) -> Any:
         value = self.to_python(value)
@@ -91,9 +96,9 @@ class BytewiseMixin:
         return value if value is None else str(value)
 
 
-class KeyField(BytewiseMixin, models.CharField):
+class KeyField(BytewiseMixin, CharField):
     """A short text that is compared byte for byte."""
 
 
-class RawTextField(BytewiseMixin, models.TextField):
+class RawTextField(BytewiseMixin, TextField):
     """A text of any length, kept as it is."""

@@ -14,9 +14,7 @@ KEY = "format"
 def write(alias: str) -> None:
     """Note the version of this release, where the tables are."""
     if Format._meta.db_table in connections[alias].introspection.table_names():
-        Format.objects.using(alias).update_or_create(
-            key=KEY, defaults={"version": FORMAT_VERSION}
-        )
+        Format.objects.using(alias).update_or_create(key=KEY, defaults={"version": FORMAT_VERSION})
 
 
 def version(alias: str) -> int:

@@ -88,5 +88,7 @@ def checked_attempts(value: Any, name: str = "max_attempts") -> Any:
 def _checked_exceptions(value: Any, name: str) -> Any:
     classes = value if isinstance(value, tuple) else (value,)
     if not all(isinstance(item, type) and issubclass(item, BaseException) for item in classes):
-        raise QueueError(f"{name} must be an exception class or a tuple of them, not {value!r:.80}.")
+        raise QueueError(
+            f"{name} must be an exception class or a tuple of them, not {value!r:.80}."
+        )
     return value

@@ -133,8 +133,12 @@ class Queue:
         `created` False. Raises SerializationError or QueueError, and has then written nothing.
         """
         terms = self._terms(
-            priority=priority, delay=delay, run_after=run_after, max_attempts=max_attempts,
-            job_id=checked_key(job_id, "job_id"), subject=subject,
+            priority=priority,
+            delay=delay,
+            run_after=run_after,
+            max_attempts=max_attempts,
+            job_id=checked_key(job_id, "job_id"),
+            subject=subject,
         )
         return transitions.enqueue(self.alias, payload, terms)
 
@@ -150,7 +154,10 @@ class Queue:
     ) -> list[Job]:
         """Write one job for each payload, all or none, and return them in the same order."""
         terms = self._terms(
-            priority=priority, delay=delay, run_after=run_after, max_attempts=max_attempts,
+            priority=priority,
+            delay=delay,
+            run_after=run_after,
+            max_attempts=max_attempts,
             subject=subject,
         )
         return transitions.enqueue_many(self.alias, payloads, terms)
@@ -240,8 +247,10 @@ class Queue:
 
     def stats(self) -> QueueStats:
         """Count the jobs in each state."""
-        by_state = self.jobs.order_by().values_list("state").annotate(
-            count=Count("pk"), later=Count("pk", filter=Q(available_at__gt=Now()))
+        by_state = (
+            self.jobs.order_by()
+            .values_list("state")
+            .annotate(count=Count("pk"), later=Count("pk", filter=Q(available_at__gt=Now())))
         )
         counts: dict[str, int] = {}
         waiting = 0
@@ -319,7 +328,9 @@ class Queue:
             self._in_touch_since = now
         elif now - self._in_touch_since >= options.visibility_timeout:
             transitions.reap(
-                self.alias, lambda name: options, in_touch=now - self._in_touch_since,
+                self.alias,
+                lambda name: options,
+                in_touch=now - self._in_touch_since,
                 queues=[self.name],
             )
 

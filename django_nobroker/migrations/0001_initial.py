@@ -1,10 +1,10 @@
 import django.db.models.deletion
+from django.db import migrations, models
+
 import django_nobroker.clock
 import django_nobroker.constraints
 import django_nobroker.fields
 import django_nobroker.indexes
-from django.db import migrations, models
-
 from django_nobroker import sql
 
 

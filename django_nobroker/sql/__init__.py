@@ -15,7 +15,15 @@ from .postgresql import PostgreSQL
 from .sqlite import SQLite
 
 __all__ = [
-    "Claim", "Dialect", "Given", "Lane", "Move", "NewJobs", "Row", "database", "dialect",
+    "Claim",
+    "Dialect",
+    "Given",
+    "Lane",
+    "Move",
+    "NewJobs",
+    "Row",
+    "database",
+    "dialect",
     "force_base",
 ]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import Error, IntegrityError, transaction
 from django.db.models import Expression, Min, Value
@@ -70,6 +70,14 @@ class NewJobs:
         return Ahead(self.delay) if self.delay > 0 else None
 
 
+class Problem(NamedTuple):
+    """A setting of the server that voids a promise: the id of its check, and what to do."""
+
+    id: str
+    message: str
+    hint: str
+
+
 class Dialect:
     """The plain ORM path. Untested on databases other than the three that override it."""
 
@@ -77,8 +85,6 @@ class Dialect:
     name = "plain ORM"
     # Whether one write at a time is all that the database does.
     has_single_writer = False
-    # Whether a duplicate key spoils the transaction for a snapshot that cannot see the winner.
-    insert_needs_savepoint = True
 
     def insert(self, connection: Any, new: NewJobs) -> list[Job]:
         """Insert the jobs; return them in the order of their payloads."""
@@ -98,9 +104,7 @@ class Dialect:
                 raise
             return None
 
-    def lanes(
-        self, connection: Any, queues: Sequence[str] | None = None
-    ) -> list[Lane]:
+    def lanes(self, connection: Any, queues: Sequence[str] | None = None) -> list[Lane]:
         """Return the lanes that have ready jobs, of these queues or of all."""
         ready = Job.objects.using(connection.alias).filter(state=State.READY)
         if queues is not None:
@@ -127,8 +131,10 @@ class Dialect:
     def due(self, connection: Any, claim: Claim) -> JobQuerySet:
         """Return the due jobs of a lane in its order."""
         lane = claim.lane
-        due = Job.objects.using(connection.alias).due().filter(
-            queue=lane.queue, priority=lane.priority, lease_losses=lane.lease_losses
+        due = (
+            Job.objects.using(connection.alias)
+            .due()
+            .filter(queue=lane.queue, priority=lane.priority, lease_losses=lane.lease_losses)
         )
         if not claim.payloads:
             due = due.exclude(task="")
@@ -164,8 +170,8 @@ class Dialect:
     def tune(self, schema_editor: Any) -> None:
         """Set the storage of the job table for many short-lived rows, where there is a choice."""
 
-    def server_problems(self, connection: Any) -> list[tuple[str, str, str]]:
-        """Return (id, message, hint) for each setting of the server that voids a promise."""
+    def server_problems(self, connection: Any) -> list[Problem]:
+        """Return what is wrong with the settings of the server and of this connection."""
         return []
 
     def table_bytes(self, connection: Any) -> int | None:

@@ -14,11 +14,26 @@ from .moves import Move, assignments, compile_expression
 from .rows import LEASED, instance, read, select_list
 
 DEFAULTS: dict[str, Any] = {
-    "task": "", "backend": "", "state": "ready", "priority": 0, "attempts": 0, "fence": 0,
-    "lease_losses": 0, "snoozes": 0, "leased_by": "", "leased_at": None,
-    "lease_expires_at": None, "started_at": None, "job_id": None, "subject": None,
-    "error_class": "", "last_error": None, "progress": None, "progress_note": "",
-    "result": None, "finished_at": None,
+    "task": "",
+    "backend": "",
+    "state": "ready",
+    "priority": 0,
+    "attempts": 0,
+    "fence": 0,
+    "lease_losses": 0,
+    "snoozes": 0,
+    "leased_by": "",
+    "leased_at": None,
+    "lease_expires_at": None,
+    "started_at": None,
+    "job_id": None,
+    "subject": None,
+    "error_class": "",
+    "last_error": None,
+    "progress": None,
+    "progress_note": "",
+    "result": None,
+    "finished_at": None,
 }
 
 # From the first ready job of a lane straight to the first of the next lane: one step in the
@@ -108,8 +123,13 @@ class BatchDialect(Dialect):
         set_sql, set_params = assignments(connection, sets)
         lane = claim.lane
         sql = LEASE.format(
-            table=self.table(connection), sets=set_sql, now=self.now, kinds=self.kinds(claim),
-            among=self.among, lock=self.lock, close=self.close,
+            table=self.table(connection),
+            sets=set_sql,
+            now=self.now,
+            kinds=self.kinds(claim),
+            among=self.among,
+            lock=self.lock,
+            close=self.close,
             columns=select_list(connection, LEASED),
         )
         where = [lane.queue, lane.priority, lane.lease_losses, claim.count]
@@ -119,7 +139,9 @@ class BatchDialect(Dialect):
 
     def kinds(self, claim: Claim) -> str:
         """Return the condition that leaves out what this worker could not run."""
-        return ("" if claim.payloads else " AND task <> ''") + ("" if claim.tasks else " AND task = ''")
+        return ("" if claim.payloads else " AND task <> ''") + (
+            "" if claim.tasks else " AND task = ''"
+        )
 
     def move(self, connection: Any, move: Move, rows: Sequence[Any]) -> set[int]:
         if not rows:
@@ -137,7 +159,9 @@ class BatchDialect(Dialect):
         """Return the quoted name of the job table."""
         return str(connection.ops.quote_name(Job._meta.db_table))
 
-    def column_values(self, connection: Any, new: NewJobs) -> tuple[list[str], list[str], list[Any]]:
+    def column_values(
+        self, connection: Any, new: NewJobs
+    ) -> tuple[list[str], list[str], list[Any]]:
         """Return names, SQL and parameters of the columns that all the new jobs share."""
         names, parts, params = [], [], []
         for name, value in new.columns.items():

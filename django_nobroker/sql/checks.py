@@ -36,7 +36,7 @@ def _version(connection: Any) -> list[CheckMessage]:
         return [
             Warning(
                 f"The queue is not tested on {connection.display_name}.",
-                hint="It takes the plain ORM path there; PostgreSQL, MySQL, MariaDB and SQLite are tested.",
+                hint="It takes the plain ORM path. Tested: PostgreSQL, MySQL, MariaDB, SQLite.",
                 id="nobroker.W006",
             )
         ]
@@ -56,4 +56,4 @@ def _version(connection: Any) -> list[CheckMessage]:
 
 def _server(connection: Any) -> list[CheckMessage]:
     problems = dialect(connection).server_problems(connection)
-    return [Warning(message, hint=hint, id=id) for id, message, hint in problems]
+    return [Warning(problem.message, hint=problem.hint, id=problem.id) for problem in problems]

@@ -63,7 +63,7 @@ class GivenColumn(Expression):
 
 def assignments(connection: Any, sets: dict[str, Any]) -> tuple[str, list[Any]]:
     """Compile what stands behind SET in an UPDATE of the job table."""
-    query = Job._base_manager.using(connection.alias).all().query.chain(UpdateQuery)
+    query: Any = Job._base_manager.using(connection.alias).all().query.chain(UpdateQuery)
     query.add_update_values(sets)
     sql, params = query.get_compiler(connection=connection).as_sql()
     head = f"UPDATE {connection.ops.quote_name(Job._meta.db_table)} SET "

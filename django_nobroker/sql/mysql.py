@@ -10,8 +10,8 @@ from django.db import Error, IntegrityError, transaction
 
 from ..exceptions import SerializationError
 from ..models import Job
-from .base import Claim, Lane, NewJobs
-from .bulk import RETURNED, BatchDialect
+from .base import Claim, Lane, NewJobs, Problem
+from .bulk import BatchDialect
 from .moves import Move, assignments
 from .rows import LEASED, future_columns, read
 
@@ -33,6 +33,18 @@ MOVE = """UPDATE JSON_TABLE(%s, '$[*]' COLUMNS ({columns})) AS given
 STRAIGHT_JOIN {table} ON {table}.id = given.given_id AND {table}.fence = given.given_fence
 SET {sets}"""
 LOCK = """SELECT id, fence FROM {table} WHERE id IN ({ids}) ORDER BY id FOR UPDATE{skip}"""
+
+LAZY_FLUSH = Problem(
+    "nobroker.W004",
+    "innodb_flush_log_at_trx_commit is not 1: a crash may lose jobs that were enqueued.",
+    "Set it to 1 in the server's configuration.",
+)
+NOT_READ_COMMITTED = Problem(
+    "nobroker.W005",
+    "OPTIONS override Django's isolation level of READ COMMITTED: handlers that settle jobs in "
+    "their own transactions may meet deadlocks.",
+    'Remove "isolation_level" from OPTIONS, or set it to "read committed".',
+)
 
 
 class _SomeLost(Exception):
@@ -146,31 +158,21 @@ class MySQL(BatchDialect):
             cursor.execute(f"OPTIMIZE TABLE {self.table(connection)}")
             cursor.fetchall()
 
-    def server_problems(self, connection: Any) -> list[tuple[str, str, str]]:
-        found = []
+    def server_problems(self, connection: Any) -> list[Problem]:
         with connection.cursor() as cursor:
             cursor.execute("SELECT @@innodb_flush_log_at_trx_commit")
-            if cursor.fetchone()[0] != 1:
-                found.append((
-                    "nobroker.W004",
-                    "innodb_flush_log_at_trx_commit is not 1: a crash may lose jobs that were enqueued.",
-                    "Set it to 1 in the server's configuration.",
-                ))
-        if not is_read_committed(connection):
-            found.append((
-                "nobroker.W005",
-                "OPTIONS override Django's isolation level of READ COMMITTED: handlers that "
-                "settle jobs in their own transactions may meet deadlocks.",
-                'Remove "isolation_level" from OPTIONS, or set it to "read committed".',
-            ))
-        return found
+            [flush] = cursor.fetchone()
+        found = {LAZY_FLUSH: flush != 1, NOT_READ_COMMITTED: not is_read_committed(connection)}
+        return [problem for problem, is_found in found.items() if is_found]
 
     def _insert_row(self, connection: Any, new: NewJobs, clause: str) -> Any:
         if connection.features.can_return_columns_from_insert:
             return super()._insert_row(connection, new, clause)
         return self.insert_many(connection, new)
 
-    def _ids(self, connection: Any, cursor: Any, sql: str, values: list[Any], count: int) -> list[int]:
+    def _ids(
+        self, connection: Any, cursor: Any, sql: str, values: list[Any], count: int
+    ) -> list[int]:
         """Insert, and return the ids: as the server tells them, or counted from the first.
 
         InnoDB gives the rows of one INSERT ... VALUES consecutive numbers in every

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from django.db import Error
+from django.db import Error, transaction
 
-from .base import NewJobs
+from ..models import Job
+from .base import NewJobs, Problem
 from .bulk import BatchDialect
 from .moves import Move
 
@@ -21,6 +22,12 @@ MOVE = """WITH given AS MATERIALIZED (
   ORDER BY held.id FOR UPDATE OF held{skip}
 ) UPDATE {table} SET {sets} FROM given WHERE {table}.id = given.given_id RETURNING {table}.id"""
 
+ASYNCHRONOUS = Problem(
+    "nobroker.W004",
+    "synchronous_commit is off: a crash of the server may lose jobs that were enqueued.",
+    "Set it to on, for this database or in OPTIONS.",
+)
+
 
 class PostgreSQL(BatchDialect):
     """SKIP LOCKED, batches as arrays, everything in one statement."""
@@ -33,6 +40,14 @@ class PostgreSQL(BatchDialect):
     among = "= ANY (ARRAY"
     close = ")"
     lock = " FOR UPDATE SKIP LOCKED"
+
+    def insert_keyed(self, connection: Any, new: NewJobs) -> Job | None:
+        if not connection.in_atomic_block:
+            return super().insert_keyed(connection, new)
+        # Above READ COMMITTED a key that a newer transaction has written is an error, and
+        # would take the caller's transaction with it.
+        with transaction.atomic(using=connection.alias):
+            return super().insert_keyed(connection, new)
 
     def insert_many(self, connection: Any, new: NewJobs) -> list[int]:
         names, parts, params = self.column_values(connection, new)
@@ -91,17 +106,11 @@ class PostgreSQL(BatchDialect):
         with connection.cursor() as cursor:
             cursor.execute(f"VACUUM (ANALYZE) {self.table(connection)}")
 
-    def server_problems(self, connection: Any) -> list[tuple[str, str, str]]:
+    def server_problems(self, connection: Any) -> list[Problem]:
         with connection.cursor() as cursor:
             cursor.execute("SHOW synchronous_commit")
             [value] = cursor.fetchone()
-        if value != "off":
-            return []
-        return [(
-            "nobroker.W004",
-            "synchronous_commit is off: a crash of the server may lose jobs that were enqueued.",
-            "Set it to on, for this database or in OPTIONS.",
-        )]
+        return [ASYNCHRONOUS] if value == "off" else []
 
     def _typed(self, names: Sequence[str], parts: Sequence[str]) -> list[str]:
         """Give the parameters of a SELECT their types, which a VALUES list would infer."""

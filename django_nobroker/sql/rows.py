@@ -12,9 +12,26 @@ from ..models import Job
 
 # All that a worker needs. The rest of a leased Job is loaded from the database when asked for.
 LEASED = (
-    "id", "queue", "task", "backend", "payload_text", "state", "priority", "available_at",
-    "attempts", "max_attempts", "fence", "lease_losses", "snoozes", "leased_by", "leased_at",
-    "lease_expires_at", "started_at", "job_id", "subject", "created_at",
+    "id",
+    "queue",
+    "task",
+    "backend",
+    "payload_text",
+    "state",
+    "priority",
+    "available_at",
+    "attempts",
+    "max_attempts",
+    "fence",
+    "lease_losses",
+    "snoozes",
+    "leased_by",
+    "leased_at",
+    "lease_expires_at",
+    "started_at",
+    "job_id",
+    "subject",
+    "created_at",
 )
 
 
@@ -38,7 +55,7 @@ def future_columns(connection: Any, sets: Mapping[str, Any]) -> tuple[str, list[
     compiler = query.get_compiler(connection=connection)
     parts, params = [], []
     for name in LEASED:
-        field = Job._meta.get_field(name)
+        field = _field(name)
         value = sets.get(name, field.get_col(Job._meta.db_table))
         if not hasattr(value, "resolve_expression"):
             value = Value(value, output_field=field)
@@ -54,7 +71,7 @@ def read(connection: Any, names: Sequence[str], rows: Iterable[Sequence[Any]]) -
     converters = compiler.get_converters(_columns(names, None))
     if converters:
         rows = compiler.apply_converters(rows, converters)
-    attnames = [Job._meta.get_field(name).attname for name in names]
+    attnames = [_field(name).attname for name in names]
     return [instance(connection.alias, dict(zip(attnames, row, strict=True))) for row in rows]
 
 
@@ -74,7 +91,11 @@ def instance(alias: str, values: dict[str, Any]) -> Job:
 
 def _columns(names: Sequence[str], alias: str | None) -> list[Any]:
     table = alias or Job._meta.db_table
-    return [Job._meta.get_field(name).get_col(table) for name in names]
+    return [_field(name).get_col(table) for name in names]
+
+
+def _field(name: str) -> Any:
+    return Job._meta.get_field(name)
 
 
 def _compiler(connection: Any) -> Any:

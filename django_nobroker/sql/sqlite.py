@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import Error
 
-from .base import NewJobs
+from .base import NewJobs, Problem
 from .bulk import BatchDialect
 from .moves import Move
 
@@ -16,6 +16,28 @@ MOVE = """UPDATE {table} SET {sets} FROM (
   SELECT {columns} FROM json_each(%s) ORDER BY 1
 ) AS given WHERE {table}.id = given.given_id AND {table}.fence = given.given_fence
 RETURNING {table}.id"""
+
+NOT_WAL = Problem(
+    "nobroker.W001",
+    "SQLite is not in WAL mode: readers and the worker block each other.",
+    'Add "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;" to OPTIONS.',
+)
+DEFERRED = Problem(
+    "nobroker.W002",
+    "SQLite transactions are deferred: two that read and then write fail with "
+    "'database is locked', whatever the timeout.",
+    'Add "transaction_mode": "IMMEDIATE" to OPTIONS.',
+)
+IMPATIENT = Problem(
+    "nobroker.W003",
+    "SQLite gives up a write after less than a second of waiting.",
+    'Add "timeout": 30 to OPTIONS.',
+)
+NOT_SYNCHRONOUS = Problem(
+    "nobroker.W004",
+    "SQLite's synchronous is below FULL: a power cut may lose jobs that were enqueued.",
+    'Add "PRAGMA synchronous=FULL;" to the init_command in OPTIONS.',
+)
 
 
 class SQLite(BatchDialect):
@@ -67,7 +89,7 @@ class SQLite(BatchDialect):
         with connection.cursor() as cursor:
             cursor.execute("VACUUM")
 
-    def server_problems(self, connection: Any) -> list[tuple[str, str, str]]:
+    def server_problems(self, connection: Any) -> list[Problem]:
         if connection.is_in_memory_db():
             return []
         with connection.cursor() as cursor:
@@ -76,27 +98,10 @@ class SQLite(BatchDialect):
                 for name in ("journal_mode", "synchronous", "busy_timeout")
             }
         options = connection.settings_dict.get("OPTIONS", {})
-        found = []
-        if pragma["journal_mode"] != "wal":
-            found.append((
-                "nobroker.W001", "SQLite is not in WAL mode: readers and the worker block each other.",
-                'Add "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;" to OPTIONS.',
-            ))
-        if options.get("transaction_mode") not in {"IMMEDIATE", "EXCLUSIVE"}:
-            found.append((
-                "nobroker.W002", "SQLite transactions are deferred: two that read and then write "
-                "fail with 'database is locked', whatever the timeout.",
-                'Add "transaction_mode": "IMMEDIATE" to OPTIONS.',
-            ))
-        if pragma["busy_timeout"] < 1000:
-            found.append((
-                "nobroker.W003", "SQLite gives up a write after less than a second of waiting.",
-                'Add "timeout": 30 to OPTIONS.',
-            ))
-        if pragma["synchronous"] < 2:
-            found.append((
-                "nobroker.W004", "SQLite's synchronous is below FULL: a power cut may lose jobs "
-                "that were enqueued.",
-                'Add "PRAGMA synchronous=FULL;" to the init_command in OPTIONS.',
-            ))
-        return found
+        found = {
+            NOT_WAL: pragma["journal_mode"] != "wal",
+            DEFERRED: options.get("transaction_mode") not in {"IMMEDIATE", "EXCLUSIVE"},
+            IMPATIENT: pragma["busy_timeout"] < 1000,
+            NOT_SYNCHRONOUS: pragma["synchronous"] < 2,
+        }
+        return [problem for problem, is_found in found.items() if is_found]

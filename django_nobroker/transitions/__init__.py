@@ -20,6 +20,18 @@ from .operate import (
 from .sweep import prune, reap
 
 __all__ = [
-    "cancel", "compact", "delete", "edit", "enqueue", "enqueue_many", "lease", "pause", "prune",
-    "reap", "refuse_transaction", "requeue", "resume", "settle",
+    "cancel",
+    "compact",
+    "delete",
+    "edit",
+    "enqueue",
+    "enqueue_many",
+    "lease",
+    "pause",
+    "prune",
+    "reap",
+    "refuse_transaction",
+    "requeue",
+    "resume",
+    "settle",
 ]

@@ -102,10 +102,9 @@ def _insert_keyed(connection: Any, new: sql.NewJobs) -> Job | None:
     try:
         return dialect.insert_keyed(connection, new)
     except DatabaseError as error:
-        if dialect.is_conflict(error) and connection.in_atomic_block:
-            return instance(
-                connection.alias, {"id": None, "created": False, **new.columns}
-            )
+        # The winner is newer than our snapshot, which cannot tell more of it than its key.
+        if dialect.is_conflict(error):
+            return None
         raise
 
 
@@ -118,15 +117,16 @@ def _existing(alias: str, terms: Terms) -> Job | None:
     if found is None:
         if not connections[alias].in_atomic_block:
             return None
-        found = instance(
-            alias, {"id": None, "queue": terms.queue, "job_id": terms.job_id}
-        )
+        found = instance(alias, {"id": None, "queue": terms.queue, "job_id": terms.job_id})
     found.created = False
     if found.id is not None and found.state in {State.DEAD, State.CANCELLED}:
         logger.warning(
             "Job %s in queue %s is %s: enqueueing its key %r again changes nothing. "
             "Requeue or discard it.",
-            found.id, found.queue, found.state, found.job_id,
+            found.id,
+            found.queue,
+            found.state,
+            found.job_id,
             extra={"job_id": found.id, "queue": found.queue},
         )
     return found
@@ -167,9 +167,12 @@ def _checked_time(value: Any) -> datetime | None:
         raise QueueError(f"run_after must be a datetime, not {type(value).__name__}.")
     if timezone.is_naive(value):
         if settings.USE_TZ:
-            raise QueueError("run_after must be an aware datetime: try django.utils.timezone.now().")
+            raise QueueError(
+                "run_after must be an aware datetime: try django.utils.timezone.now()."
+            )
         value = timezone.make_aware(value, timezone.get_default_timezone())
     if value >= LATEST:
         raise QueueError(f"run_after lies past the year 9999: {value}.")
     # What was due before 1970 is due now, as everything past.
-    return max(value, EARLIEST)
+    due: datetime = max(value, EARLIEST)
+    return due

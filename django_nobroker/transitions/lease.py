@@ -41,7 +41,7 @@ def _sets(claim: sql.Claim) -> dict[str, Any]:
 
 
 def refuse_transaction(connection: Any) -> None:
-    """Raise LeaseInTransaction where `atomic(durable=True)` would refuse, and without autocommit."""
+    """Raise LeaseInTransaction where `atomic(durable=True)` refuses, and without autocommit."""
     blocks = connection.atomic_blocks
     nested = bool(blocks) and not blocks[-1]._from_testcase
     if nested or not (connection.in_atomic_block or connection.get_autocommit()):

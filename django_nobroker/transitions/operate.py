@@ -49,7 +49,7 @@ def cancel(jobs: JobQuerySet) -> int:
 
 
 def requeue(jobs: JobQuerySet, *, spread: float = 0.0) -> int:
-    """dead, cancelled -> ready with all attempts left, spread over so many seconds; return how many."""
+    """dead, cancelled -> ready with all attempts, spread over so many seconds; return how many."""
     seconds = seconds_of(spread, "spread", at_least=0.0)
     due: Any = Now()
     if seconds:

@@ -117,29 +117,29 @@ class Verdict:
 
 
 def acked(job: Job, result: str | None = None, *, forget: bool = False) -> Verdict:
-    """leased -> done; `forget` deletes the row instead."""
+    """Leased -> done; `forget` deletes the row instead."""
     return Verdict(job, ACK, values={"result": result}, forget=forget)
 
 
 def nacked(job: Job, failure: Failure, delay: float, *, losses: int = 0) -> Verdict:
-    """leased -> ready after `delay` seconds, or dead when its attempts are used up."""
+    """Leased -> ready after `delay` seconds, or dead when its attempts are used up."""
     if job.attempts >= job.max_attempts:
         return rejected(job, failure, losses=losses)
     return Verdict(job, RETRY, failure, {"delay": max(delay, 0.0), "losses": losses})
 
 
 def rejected(job: Job, failure: Failure, *, losses: int = 0) -> Verdict:
-    """leased -> dead, whatever attempts are left."""
+    """Leased -> dead, whatever attempts are left."""
     return Verdict(job, BURY, failure, {"losses": losses})
 
 
 def released(job: Job) -> Verdict:
-    """leased -> ready, the attempt given back."""
+    """Leased -> ready, the attempt given back."""
     return Verdict(job, RELEASE)
 
 
 def snoozed(job: Job, seconds: float) -> Verdict:
-    """leased -> ready after `seconds`, the attempt given back."""
+    """Leased -> ready after `seconds`, the attempt given back."""
     return Verdict(job, SNOOZE, values={"delay": seconds})
 
 
@@ -196,7 +196,7 @@ def progress(alias: str, job: Job, fraction: float, note: str = "") -> None:
 
 def lease_lost(alias: str, job: Job) -> LeaseLost:
     """Mark the caller's transaction for rollback; return the error to raise."""
-    connection = connections[alias]
+    connection: Any = connections[alias]
     if connection.in_atomic_block and not connection.atomic_blocks[-1]._from_testcase:
         transaction.set_rollback(True, using=alias)
     return LeaseLost(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from django.db import DatabaseError, connections, transaction
 from django.db.models import Q
@@ -22,7 +21,15 @@ logger = logging.getLogger("django_nobroker")
 
 BATCH = 200
 _REAPED = (
-    "id", "queue", "task", "job_id", "fence", "attempts", "max_attempts", "leased_by", "leased_at",
+    "id",
+    "queue",
+    "task",
+    "job_id",
+    "fence",
+    "attempts",
+    "max_attempts",
+    "leased_by",
+    "leased_at",
 )
 
 
@@ -59,9 +66,7 @@ def _expired(alias: str, queues: Sequence[str] | None) -> Iterable[Job]:
     if queues is not None:
         expired = expired.filter(queue__in=queues)
     features = connections[alias].features
-    return expired.select_for_update(
-        skip_locked=features.has_select_for_update_skip_locked
-    )[:BATCH]
+    return expired.select_for_update(skip_locked=features.has_select_for_update_skip_locked)[:BATCH]
 
 
 def _expiry(job: Job, options: Callable[[str], QueueOptions]) -> settle.Verdict:
@@ -71,9 +76,15 @@ def _expiry(job: Job, options: Callable[[str], QueueOptions]) -> settle.Verdict:
     )
     logger.warning(
         "%s: lease expired, held by %s; attempt %s of %s is over.",
-        job, job.leased_by, job.attempts, job.max_attempts,
+        job,
+        job.leased_by,
+        job.attempts,
+        job.max_attempts,
         extra={
-            "job_id": job.id, "queue": job.queue, "task": job.task, "attempt": job.attempts,
+            "job_id": job.id,
+            "queue": job.queue,
+            "task": job.task,
+            "attempt": job.attempts,
             "worker": job.leased_by,
         },
     )
@@ -87,7 +98,8 @@ def _reap_alone(alias: str, job: Job, options: Callable[[str], QueueOptions]) ->
             return len(settle.apply(alias, [_expiry(job, options)]))
     except DatabaseError:
         logger.exception(
-            "%s cannot be reaped; the others go on. Look at its row.", job,
+            "%s cannot be reaped; the others go on. Look at its row.",
+            job,
             extra={"job_id": job.id, "queue": job.queue},
         )
         return 0
@@ -125,7 +137,7 @@ def _outlived(default: QueueOptions, queues: dict[str, QueueOptions]) -> Q:
 
 def _past(options: QueueOptions) -> Q:
     """Return the condition for one set of options; None keeps for ever."""
-    condition: Any = Q(pk__in=[])
+    condition = Q(pk__in=[])
     if options.keep_done is not None:
         condition |= Q(
             state__in=[State.DONE, State.CANCELLED], finished_at__lt=Ahead(-options.keep_done)

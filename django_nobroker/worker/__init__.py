@@ -56,8 +56,12 @@ class Worker:
         queue = queue if isinstance(queue, Queue) else Queue(queue)
         self._set_up(
             WorkerOptions.checked(
-                queues=[queue.name], concurrency=concurrency, poll_interval=poll_interval,
-                max_jobs=max_jobs, idle_timeout=idle_timeout, handle_signals=handle_signals,
+                queues=[queue.name],
+                concurrency=concurrency,
+                poll_interval=poll_interval,
+                max_jobs=max_jobs,
+                idle_timeout=idle_timeout,
+                handle_signals=handle_signals,
             ),
             handler,
             queue.alias,
@@ -95,9 +99,7 @@ class Worker:
         refuse_transaction(connection)
         # Each start is somebody new: what an earlier one held is not this one's.
         self.identity = f"{self.identity.rpartition(':')[0]}:{uuid.uuid4().hex[:8]}"
-        crew = Crew(
-            self.alias, self._process(), self.options, self._handlers, self._queue_options
-        )
+        crew = Crew(self.alias, self._process(), self.options, self._handlers, self._queue_options)
         self._crew = crew
         if self._stop_asked:
             crew.stop()
@@ -155,4 +157,3 @@ class Worker:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-

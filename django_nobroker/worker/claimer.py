@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,8 @@ from .lanes import Lanes
 from .ledger import Ledger
 from .options import WorkerOptions
 from .pace import Pace
+
+logger = logging.getLogger("django_nobroker")
 
 # Seconds for which the list of paused queues is believed.
 PAUSED_FOR = 0.5
@@ -100,14 +103,13 @@ class Claimer:
             lane, count, self._identity, options.visibility_timeout, payloads=True, tasks=False
         )
         jobs = transitions.lease(self._alias, claim)
-        held = [
-            Held(job, handler, options, deadline=deadline, solo=lane.solo) for job in jobs
-        ]
+        held = [Held(job, handler, options, deadline=deadline, solo=lane.solo) for job in jobs]
         if held:
             self._holdings.add(held)
             self._ledger.leased(len(held))
             self._pace.claimed(len(held))
             self.lanes.served(lane.queue)
+            logger.debug("Leased %s job(s) of queue %s.", len(held), lane.queue)
         return held
 
     def _left(self) -> int:

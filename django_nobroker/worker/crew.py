@@ -54,7 +54,13 @@ class Crew:
         self._link = Link(alias, "claimer")
         self._pace = Pace(options.concurrency)
         self._claimer = Claimer(
-            alias, process.identity, options, handlers, self.holdings, self.ledger, self._pace,
+            alias,
+            process.identity,
+            options,
+            handlers,
+            self.holdings,
+            self.ledger,
+            self._pace,
             queue_options,
         )
         self._limits = Limits(alias, options, self._claimer)
@@ -173,7 +179,7 @@ class Crew:
         self._link.close()
 
     def _unfinished_now(self) -> list[Held]:
-        return self.holdings.all() if self.holdings.unfinished else []
+        return [held for held in self.holdings.all() if not held.is_finished]
 
     def _crash(self, error: BaseException) -> None:
         """Note the death of a part: the worker ends, and its leases are renewed no more."""

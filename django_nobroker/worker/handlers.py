@@ -69,7 +69,10 @@ class Handlers:
             if first:
                 logger.warning(
                     "Queue %s has jobs and no handler: they wait. Give the worker a handler, or "
-                    "set NOBROKER['QUEUES'][%r]['HANDLER'].", queue, queue, extra={"queue": queue},
+                    "set NOBROKER['QUEUES'][%r]['HANDLER'].",
+                    queue,
+                    queue,
+                    extra={"queue": queue},
                 )
             return None
         try:
@@ -78,7 +81,11 @@ class Handlers:
             if first:
                 logger.error(
                     "The handler %s of queue %s cannot be imported: %s: %s. Its jobs wait.",
-                    path, queue, type(error).__name__, error, extra={"queue": queue},
+                    path,
+                    queue,
+                    type(error).__name__,
+                    error,
+                    extra={"queue": queue},
                 )
             return None
         logger.info("Queue %s is handled by %s.", queue, path, extra={"queue": queue})

@@ -19,7 +19,18 @@ from .handlers import Handler
 class Held:
     """One leased job, and what this worker knows of it."""
 
-    __slots__ = ("cancel", "deadline", "handler", "job", "options", "solo", "started", "warned")
+    __slots__ = (
+        "cancel",
+        "deadline",
+        "handler",
+        "interrupted",
+        "is_finished",
+        "job",
+        "options",
+        "solo",
+        "started",
+        "warned",
+    )
 
     def __init__(
         self, job: Job, handler: Handler, options: QueueOptions, *, deadline: float, solo: bool
@@ -32,6 +43,9 @@ class Held:
         self.solo = solo
         self.started: float | None = None
         self.warned = False
+        self.is_finished = False
+        # Cancelled because the worker ends, through no fault of the job.
+        self.interrupted = False
         # Set while an async handler runs.
         self.cancel: Callable[[], Any] | None = None
 
@@ -71,6 +85,7 @@ class Holdings:
     def finished(self, held: Held) -> None:
         """Note that a job's handler is through, or that it will not be started."""
         with self._lock:
+            held.is_finished = True
             self._unfinished -= 1
             self._solo -= held.solo
         if self._unfinished <= self.wake_at:

@@ -45,9 +45,6 @@ class Inline:
 
     def _run(self, held: Held) -> None:
         held.started = time.monotonic()
-        if held.handler.is_async:
-            error = async_to_sync(run_async)(held)
-        else:
-            error = run_plain(held)
+        error = async_to_sync(run_async)(held) if held.handler.is_async else run_plain(held)
         self._holdings.finished(held)
         self._settler.settle([(held, error, time.monotonic() - held.started)], self._link)

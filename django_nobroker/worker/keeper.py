@@ -16,7 +16,7 @@ from ..models import Job, WorkerProcess
 from ..transitions import settle
 from .holdings import Held, Holdings
 from .ledger import Ledger, write_minutes
-from .link import Link, Unreachable
+from .link import STATEMENT_ERRORS, Link, Unreachable
 from .options import WorkerOptions
 from .settler import extra
 
@@ -87,6 +87,8 @@ class Keeper:
             if self._in_touch_since is None:
                 self._in_touch_since = now
             self._link.run(self.sweep)
+        except STATEMENT_ERRORS:
+            logger.exception("The keeper's sweep failed; the next one is due in a moment.")
         except Unreachable:
             self._in_touch_since = None
             self._warn_of_lapsed()
@@ -178,7 +180,9 @@ class Keeper:
             held.lose()
             logger.warning(
                 "%s: lease lost; its deadline passed, or it was cancelled. What its handler "
-                "returns will change nothing.", held.job, extra=extra(held.job),
+                "returns will change nothing.",
+                held.job,
+                extra=extra(held.job),
             )
 
     def _warn_of_lapsed(self) -> None:
@@ -188,7 +192,9 @@ class Keeper:
                 held.job.lease_lost = True
                 logger.warning(
                     "%s: its lease has run out while the database could not be reached; "
-                    "another worker may have taken it.", held.job, extra=extra(held.job),
+                    "another worker may have taken it.",
+                    held.job,
+                    extra=extra(held.job),
                 )
 
     def _warn_of_long_run(self, held: Held, now: float) -> None:
@@ -197,7 +203,11 @@ class Keeper:
             held.warned = True
             logger.warning(
                 "%s has been running for %.0f s, over %s times its visibility timeout. It is "
-                "still held.", held.job, now - held.started, LONG_RUN, extra=extra(held.job),
+                "still held.",
+                held.job,
+                now - held.started,
+                LONG_RUN,
+                extra=extra(held.job),
             )
 
     def _shortest_timeout(self) -> float:

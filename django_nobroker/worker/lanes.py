@@ -20,7 +20,9 @@ class Lanes:
     claim each, so that a flood in one never starves another.
     """
 
-    def __init__(self, options: WorkerOptions, read: Callable[[Sequence[str] | None], list[sql.Lane]]):
+    def __init__(
+        self, options: WorkerOptions, read: Callable[[Sequence[str] | None], list[sql.Lane]]
+    ):
         self._options = options
         self._read = read
         self._lanes: list[sql.Lane] = []

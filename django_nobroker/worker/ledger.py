@@ -42,9 +42,7 @@ class Ledger:
         with self._lock:
             self._totals["leased"] += count
 
-    def count(
-        self, held: Held, outcome: settle.Verdict, seconds: float, *, took: bool
-    ) -> None:
+    def count(self, held: Held, outcome: settle.Verdict, seconds: float, *, took: bool) -> None:
         """Take note of a job that was settled, or that was no longer held."""
         with self._lock:
             if not took:

@@ -1,4 +1,4 @@
-"""When a worker is to stop by itself: by number, time, memory, idleness, or at the end of a burst."""
+"""When a worker is to stop by itself: by number, time, memory, or for want of work."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Limits:
 
 
 def resident_bytes() -> int:
-    """Return the memory that this process uses now, or the most it ever used where that is unknown."""
+    """Return the memory in use now, or the most that ever was where that is not to be had."""
     try:
         with open("/proc/self/statm") as statm:
             return int(statm.read().split()[1]) * resource.getpagesize()

@@ -51,9 +51,12 @@ class Link:
             except STATEMENT_ERRORS:
                 raise
             except Error as error:
+                if connections[self.alias].in_atomic_block:
+                    # A test's own transaction: not ours to repeat or to drop.
+                    raise
                 if self._is_conflict(error) and attempt < CONFLICT_TRIES:
                     # Jitter between rivals; nothing secret hangs on it.
-                    time.sleep(random.random() * 0.005 * attempt)  # noqa: S311
+                    time.sleep(random.random() * 0.005 * attempt)
                     continue
                 self._drop(error)
                 raise Unreachable(str(error)) from error
@@ -64,7 +67,7 @@ class Link:
     @property
     def pause(self) -> float:
         """Seconds to wait before the next try: longer with each failure, up to 5."""
-        return self._pause * (0.5 + random.random() / 2)  # noqa: S311
+        return self._pause * (0.5 + random.random() / 2)
 
     @property
     def is_down(self) -> bool:
@@ -96,7 +99,9 @@ class Link:
             self._down_since = time.monotonic()
             logger.warning(
                 "The %s cannot use the database %r: %s. It tries again until it can.",
-                self.part, self.alias, str(error).strip() or type(error).__name__,
+                self.part,
+                self.alias,
+                str(error).strip() or type(error).__name__,
             )
         discard(self.alias)
 
@@ -104,7 +109,9 @@ class Link:
         if self._down_since is not None:
             logger.warning(
                 "The %s uses the database %r again, after %.1f s.",
-                self.part, self.alias, time.monotonic() - self._down_since,
+                self.part,
+                self.alias,
+                time.monotonic() - self._down_since,
             )
         self._pause = 0.0
         self._down_since = None

@@ -42,7 +42,7 @@ class LoopRunner:
         self._thread = Part("nobroker-loop", self._run, crashed)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: deque[Held] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], Held] = {}
         self._ready = threading.Event()
 
     def submit(self, held: Held) -> None:
@@ -70,8 +70,10 @@ class LoopRunner:
         until = None if timeout is None else time.monotonic() + timeout
         while self._tasks and (until is None or time.monotonic() < until):
             time.sleep(0.01)
-        for task in list(self._tasks):
-            self._call(task.cancel)
+        for held in list(self._tasks.values()):
+            held.interrupted = True
+            if held.cancel is not None:
+                held.cancel()
         until = time.monotonic() + STOP_GRACE
         while self._tasks and time.monotonic() < until:
             time.sleep(0.01)
@@ -97,11 +99,11 @@ class LoopRunner:
         while self._waiting and len(self._tasks) < self._concurrency:
             held = self._waiting.popleft()
             task = asyncio.ensure_future(self._one(held), loop=self._loop)
-            self._tasks.add(task)
+            self._tasks[task] = held
             task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         self._fill()
 
     async def _one(self, held: Held) -> None:

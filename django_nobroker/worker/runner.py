@@ -45,7 +45,7 @@ class Runner:
 
     def withdraw(self) -> list[Held]:
         """Take back the jobs that have not been started."""
-        unstarted = []
+        unstarted: list[Held] = []
         while True:
             try:
                 held = self._inbox.get_nowait()

@@ -19,8 +19,22 @@ from .link import discard
 IDLE = 1.0
 # Statements that leave a session as they found it. Any other first word (SET, BEGIN, LOCK,
 # PRAGMA, CREATE TEMP ...) costs the handler's connection at the end of its job.
-HARMLESS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH", "SAVEPOINT", "RELEASE", "ROLLBACK TO",
-            "SET LOCAL", "SET TRANSACTION", "EXPLAIN", "MERGE", "VALUES", "REPLACE")
+HARMLESS = (
+    "SELECT",
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "WITH",
+    "SAVEPOINT",
+    "RELEASE",
+    "ROLLBACK TO",
+    "SET LOCAL",
+    "SET TRANSACTION",
+    "EXPLAIN",
+    "MERGE",
+    "VALUES",
+    "REPLACE",
+)
 LASTING = ("SET_CONFIG", "ADVISORY_LOCK", "GET_LOCK")
 
 
@@ -82,12 +96,17 @@ class _Watch:
     def __call__(
         self, execute: Callable[..., Any], statement: Any, params: Any, many: bool, context: Any
     ) -> Any:
-        text = str(statement).lstrip(" \t\r\n(")
-        if not text[:14].upper().startswith(HARMLESS):
-            self.dirty = True
-        elif text[:6].upper() == "SELECT" and any(word in text.upper() for word in LASTING):
-            self.dirty = True
+        if not self.dirty:
+            self.dirty = changes_session(str(statement))
         return execute(statement, params, many, context)
+
+
+def changes_session(statement: str) -> bool:
+    """Return whether a statement leaves its session other than it was, as far as its text tells."""
+    text = statement.lstrip(" \t\r\n(").upper()
+    return not text.startswith(HARMLESS) or (
+        text.startswith("SELECT") and any(word in text for word in LASTING)
+    )
 
 
 def is_clean(connection: Any) -> bool:

@@ -87,7 +87,9 @@ class Settler:
         for held, outcome, seconds in pairs:
             if settled is None:
                 continue
-            self._ledger.count(held, outcome, seconds, took=held.job.id in settled)
+            took = held.job.id in settled
+            self._ledger.count(held, outcome, seconds, took=took)
+            self._tell(held, outcome, seconds, took=took)
 
     def _judged(self, ended: Ended) -> Pair:
         held, error, seconds = ended
@@ -99,6 +101,22 @@ class Settler:
         if isinstance(error, Unreadable):
             return held, settle.rejected(held.job, Failure.of(error)), seconds
         return held, verdict(held, error), seconds
+
+    def _tell(self, held: Held, outcome: settle.Verdict, seconds: float, *, took: bool) -> None:
+        """Log an event for each job, and a warning for an outcome that came too late."""
+        if not took:
+            logger.warning(
+                "%s: %s by %s came too late, after %.1f s: its lease was lost. Nothing changed.",
+                held.job,
+                outcome.move.name,
+                held.handler.name,
+                seconds,
+                extra=extra(held.job),
+            )
+        elif logger.isEnabledFor(logging.DEBUG):
+            logger.debug(
+                "%s: %s after %.3f s", held.job, outcome.move.name, seconds, extra=extra(held.job)
+            )
 
     def _apply(self, pairs: Sequence[Pair], link: Link) -> set[int] | None:
         """Apply the verdicts; return None if they had to be abandoned to the passing of leases."""
@@ -119,11 +137,9 @@ class Settler:
         return settled
 
     def _rewritten(self, pair: Pair, error: Exception, link: Link) -> set[int] | None:
-        """Settle as failed a job whose own outcome the database refuses, or leave it to its lease."""
+        """Settle as failed a job whose outcome the database refuses, or leave it to its lease."""
         held = pair[0]
-        logger.error(
-            "%s cannot be settled as it ended: %s", held.job, error, extra=extra(held.job)
-        )
+        logger.error("%s cannot be settled as it ended: %s", held.job, error, extra=extra(held.job))
         delay = held.options.backoff.delay(held.job.attempts)
         failure = Failure.of(f"its outcome could not be stored: {error}")
         outcome = settle.nacked(held.job, failure, delay)
@@ -140,7 +156,11 @@ def log_failure(held: Held, error: BaseException) -> None:
     # Not the message: it may hold what a log must not.
     logger.warning(
         "%s: attempt %s of %s by %s ended with %.200s",
-        job, job.attempts, job.max_attempts, held.handler.name, type(error).__qualname__,
+        job,
+        job.attempts,
+        job.max_attempts,
+        held.handler.name,
+        type(error).__qualname__,
         extra=extra(job),
     )
 
@@ -148,6 +168,9 @@ def log_failure(held: Held, error: BaseException) -> None:
 def extra(job: Job) -> dict[str, object]:
     """Return the fixed keys that every log record about a job carries."""
     return {
-        "job_id": job.id, "queue": job.queue, "task": job.task, "attempt": job.attempts,
+        "job_id": job.id,
+        "queue": job.queue,
+        "task": job.task,
+        "attempt": job.attempts,
         "worker": job.leased_by,
     }

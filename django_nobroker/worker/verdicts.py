@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
+
 from ..failures import Failure
 from ..outcomes import Reject, Retry, Snooze
 from ..transitions import settle
@@ -13,6 +15,8 @@ def verdict(held: Held, error: BaseException | None) -> settle.Verdict:
     job, policy = held.job, held.handler.policy
     if error is None:
         return settle.acked(job, forget=held.options.keep_done == 0)
+    if held.interrupted and isinstance(error, CancelledError):
+        return settle.released(job)
     if isinstance(error, Snooze):
         return settle.snoozed(job, error.seconds)
     failure = Failure.of(error)

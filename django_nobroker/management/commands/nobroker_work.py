@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
-from django.db import connections
-from django.db.utils import ConnectionDoesNotExist, Error
+from django.db import Error, connections
+from django.utils.connection import ConnectionDoesNotExist
 
 from django_nobroker import formats, sql
 from django_nobroker.exceptions import DatabaseNotReady, QueueError
@@ -62,15 +62,23 @@ class Command(BaseCommand):
         if options["verbosity"]:
             told = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in stats._asdict().items())
             self.stdout.write(f"Worker {worker.identity} ended: {told}.")
-        if self._called_from_command_line:
+        # Set by Django's own run_from_argv(): not for call_command().
+        if getattr(self, "_called_from_command_line", False):
             leave(0)
 
     def _worker(self, options: dict[str, Any]) -> Worker:
         limits = {
             name: options[name]
             for name in (
-                "concurrency", "poll_interval", "max_jobs", "max_time", "max_memory",
-                "idle_timeout", "shutdown_timeout", "burst", "name",
+                "concurrency",
+                "poll_interval",
+                "max_jobs",
+                "max_time",
+                "max_memory",
+                "idle_timeout",
+                "shutdown_timeout",
+                "burst",
+                "name",
             )
         }
         queues = None if options["queue"] == "*" else names(options["queue"])

@@ -1,4 +1,4 @@
-"""The tables. What may change a job, and when, is in `transitions`; nothing here writes."""
+"""The job table. What may change a job, and when, is in `transitions`; nothing here writes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import Any
 from django.db import models
 from django.db.models import F, Q
 
-from . import payloads
-from .clock import Now
-from .constraints import ValidName, ValidTime, between
-from .fields import KeyField, RawTextField, UTCDateTimeField
-from .indexes import KeyConstraint, PartialIndex
-
-FORMAT_VERSION = 1
+from .. import payloads
+from ..clock import Now
+from ..constraints import ValidName, ValidTime, between
+from ..fields import KeyField, RawTextField, UTCDateTimeField
+from ..indexes import KeyConstraint, PartialIndex
 
 COUNT_LIMIT = 32_767
 SNOOZE_LIMIT = 2_000_000_000
@@ -134,15 +132,25 @@ class Job(models.Model):
         )
         constraints = (
             KeyConstraint(fields=["queue", "job_id"], name="nobroker_job_key"),
-            models.CheckConstraint(name="nobroker_job_state_known", condition=Q(
-                state__in=["ready", "leased", "done", "dead", "cancelled"])),
+            models.CheckConstraint(
+                name="nobroker_job_state_known",
+                condition=Q(state__in=["ready", "leased", "done", "dead", "cancelled"]),
+            ),
             models.CheckConstraint(name="nobroker_job_queue_named", condition=ValidName("queue")),
-            models.CheckConstraint(name="nobroker_job_lease_dated", condition=(
-                Q(state="leased", lease_expires_at__isnull=False)
-                | (~Q(state="leased") & Q(lease_expires_at__isnull=True)))),
-            models.CheckConstraint(name="nobroker_job_end_dated", condition=(
-                Q(state__in=["done", "dead", "cancelled"], finished_at__isnull=False)
-                | Q(state__in=["ready", "leased"], finished_at__isnull=True))),
+            models.CheckConstraint(
+                name="nobroker_job_lease_dated",
+                condition=(
+                    Q(state="leased", lease_expires_at__isnull=False)
+                    | (~Q(state="leased") & Q(lease_expires_at__isnull=True))
+                ),
+            ),
+            models.CheckConstraint(
+                name="nobroker_job_end_dated",
+                condition=(
+                    Q(state__in=["done", "dead", "cancelled"], finished_at__isnull=False)
+                    | Q(state__in=["ready", "leased"], finished_at__isnull=True)
+                ),
+            ),
             *(
                 models.CheckConstraint(name=f"nobroker_job_{name}_bounded", condition=condition)
                 for name, condition in {
@@ -158,8 +166,12 @@ class Job(models.Model):
             *(
                 models.CheckConstraint(name=f"nobroker_job_{name}_valid", condition=ValidTime(name))
                 for name in (
-                    "available_at", "leased_at", "lease_expires_at", "started_at",
-                    "created_at", "finished_at",
+                    "available_at",
+                    "leased_at",
+                    "lease_expires_at",
+                    "started_at",
+                    "created_at",
+                    "finished_at",
                 )
             ),
         )
@@ -180,108 +192,6 @@ class Job(models.Model):
         if cached is None or cached[0] is not text:
             cached = self.__dict__["_payload"] = (text, payloads.decode(text, f"payload of {self}"))
         return cached[1]
-
-
-class Attempt(models.Model):
-    """One failed attempt of a job. A success writes none."""
-
-    id = models.BigAutoField(primary_key=True)
-    job = models.ForeignKey(
-        Job, models.DO_NOTHING, related_name="failed_attempts", db_constraint=False
-    )
-    fence = models.BigIntegerField()
-    number = models.SmallIntegerField()
-    worker = KeyField(max_length=KEY_LENGTH, db_default="", blank=True)
-    started_at = UTCDateTimeField(null=True, blank=True)
-    ended_at = UTCDateTimeField(db_default=Now())
-    error_class = KeyField(max_length=200, db_default="", blank=True)
-    message = RawTextField(null=True, blank=True)
-    traceback = RawTextField(null=True, blank=True)
-
-    class Meta:
-        db_table = "nobroker_attempt"
-        default_permissions = ("view",)
-
-    def __str__(self) -> str:
-        return f"attempt {self.number} of job {self.job_id}: {self.error_class}"
-
-
-class QueueControl(models.Model):
-    """A queue that a person has paused: it accepts jobs, and no worker leases them."""
-
-    queue = KeyField(max_length=QUEUE_LENGTH, primary_key=True)
-    paused_by = KeyField(max_length=KEY_LENGTH, db_default="", blank=True)
-    paused_at = UTCDateTimeField(db_default=Now())
-
-    class Meta:
-        db_table = "nobroker_queue"
-        default_permissions = ("view",)
-        permissions = (("pause_queue", "Can pause and resume queues"),)
-        constraints = (
-            models.CheckConstraint(name="nobroker_queue_named", condition=ValidName("queue")),
-        )
-
-    def __str__(self) -> str:
-        return f"queue {self.queue}, paused"
-
-
-class WorkerProcess(models.Model):
-    """A worker that is up, for people to see. No recovery depends on this row."""
-
-    identity = KeyField(max_length=KEY_LENGTH, primary_key=True)
-    name = KeyField(max_length=KEY_LENGTH, db_default="", blank=True)
-    host = KeyField(max_length=255, db_default="", blank=True)
-    pid = models.BigIntegerField(db_default=0)
-    queues = RawTextField()
-    concurrency = models.IntegerField(db_default=1)
-    running = models.IntegerField(db_default=0)
-    versions = KeyField(max_length=255, db_default="", blank=True)
-    started_at = UTCDateTimeField(db_default=Now())
-    heartbeat_at = UTCDateTimeField(db_default=Now())
-
-    class Meta:
-        db_table = "nobroker_worker"
-        default_permissions = ("view",)
-
-    def __str__(self) -> str:
-        return f"worker {self.identity}"
-
-
-class Minute(models.Model):
-    """What the workers did in one queue in one minute, added up once a minute."""
-
-    id = models.BigAutoField(primary_key=True)
-    queue = KeyField(max_length=QUEUE_LENGTH)
-    minute = UTCDateTimeField()
-    done = models.IntegerField(db_default=0)
-    failed = models.IntegerField(db_default=0)
-    dead = models.IntegerField(db_default=0)
-    wait_seconds = models.FloatField(db_default=0.0)
-    run_seconds = models.FloatField(db_default=0.0)
-
-    class Meta:
-        db_table = "nobroker_minute"
-        default_permissions = ("view",)
-        constraints = (
-            models.UniqueConstraint(fields=["queue", "minute"], name="nobroker_minute_once"),
-        )
-
-    def __str__(self) -> str:
-        return f"{self.queue} at {self.minute}"
-
-
-class Format(models.Model):
-    """The version of the tables, written by post_migrate; without a row they are current."""
-
-    key = KeyField(max_length=40, primary_key=True)
-    version = models.IntegerField(db_default=FORMAT_VERSION)
-
-    class Meta:
-        db_table = "nobroker_meta"
-        default_permissions = ()
-
-    def __str__(self) -> str:
-        return f"format {self.version}"
 
 
 def fence_after() -> Any:
