@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from .models import Job
     from .outcomes import Reject, Retry, Snooze
     from .policy import policy
-    from .queue import CompactionResult, Queue, QueueStats
+    from .queue import CompactionResult, Queue
+    from .stats import QueueStats
     from .worker import Worker, WorkerStats
 
 __version__ = "0.1.0"
@@ -34,7 +35,7 @@ _HOMES = {
     "NobrokerError": "exceptions",
     "Queue": "queue",
     "QueueError": "exceptions",
-    "QueueStats": "queue",
+    "QueueStats": "stats",
     "Reject": "outcomes",
     "Retry": "outcomes",
     "SerializationError": "exceptions",

@@ -16,32 +16,20 @@ from typing import Any, NamedTuple, Self
 
 from asgiref.sync import sync_to_async
 from django.db import connections, models
-from django.db.models import Count, Q
 
 from . import conf, sql, transitions
+from . import stats as counting
 from .backoff import BackoffPolicy
-from .clock import Now
 from .durations import seconds_of
 from .exceptions import JobNotFound, QueueError
 from .failures import Failure, clean
 from .models import Job, JobQuerySet, State
 from .policy import checked_attempts
+from .stats import QueueStats
 from .transitions import settle
 from .transitions.enqueue import Terms, checked_key
 
 Seconds = float | timedelta
-
-
-class QueueStats(NamedTuple):
-    """How many jobs of a queue are in each state; `delayed` ones are ready, but not yet due."""
-
-    ready: int
-    delayed: int
-    leased: int
-    done: int
-    dead: int
-    cancelled: int
-    total: int
 
 
 class CompactionResult(NamedTuple):
@@ -247,27 +235,7 @@ class Queue:
 
     def stats(self) -> QueueStats:
         """Count the jobs in each state."""
-        by_state = (
-            self.jobs.order_by()
-            .values_list("state")
-            .annotate(count=Count("pk"), later=Count("pk", filter=Q(available_at__gt=Now())))
-        )
-        counts: dict[str, int] = {}
-        waiting = 0
-        for state, count, later in by_state:
-            counts[state] = count
-            if state == State.READY:
-                waiting = later
-        ready = counts.pop(State.READY, 0)
-        return QueueStats(
-            ready=ready - waiting,
-            delayed=waiting,
-            leased=counts.get(State.LEASED, 0),
-            done=counts.get(State.DONE, 0),
-            dead=counts.get(State.DEAD, 0),
-            cancelled=counts.get(State.CANCELLED, 0),
-            total=ready + sum(counts.values()),
-        )
+        return counting.count(self.jobs)
 
     def list_jobs(self, state: str | None = None, *, limit: int | None = None) -> list[Job]:
         """Return jobs in order of id, of one state or of all, at most `limit`."""

@@ -38,7 +38,9 @@ class Inline:
         claimed = self._claimer.claim()
         for index, held in enumerate(claimed):
             if stopping():
-                self._settler.settle([(left, None, None) for left in claimed[index:]], self._link)
+                self._settler.settle_group(
+                    [(left, None, None) for left in claimed[index:]], self._link
+                )
                 break
             self._run(held)
         return bool(claimed)
@@ -47,4 +49,4 @@ class Inline:
         held.started = time.monotonic()
         error = async_to_sync(run_async)(held) if held.handler.is_async else run_plain(held)
         self._holdings.finished(held)
-        self._settler.settle([(held, error, time.monotonic() - held.started)], self._link)
+        self._settler.settle_group([(held, error, time.monotonic() - held.started)], self._link)

@@ -56,7 +56,7 @@ class Settler:
         link = Link(self._alias, "settler")
         while not (self._stopping or self._abandoned.is_set()):
             if group := self._group():
-                self.settle(group, link)
+                self.settle_group(group, link)
         link.close()
 
     def _group(self) -> list[Ended]:
@@ -79,7 +79,7 @@ class Settler:
         self._stopping = self._stopping or ended is None
         return ended
 
-    def settle(self, group: Sequence[Ended], link: Link) -> None:
+    def settle_group(self, group: Sequence[Ended], link: Link) -> None:
         """Settle what ended, however often that must be tried; count it."""
         pairs = [self._judged(ended) for ended in group]
         settled = self._apply(pairs, link)
