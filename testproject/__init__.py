@@ -1,0 +1,1 @@
+"""A small fruit shop that gives its slow work to django-nobroker."""
