@@ -34,6 +34,8 @@ class UTCDateTimeField(DateTimeField):
     A naive datetime that is written is taken to be in the current TIME_ZONE, as in Django.
     """
 
+    is_text = False
+
     def from_db_value(
         self, value: Any, expression: Any, connection: BaseDatabaseWrapper
     ) -> datetime | None:
@@ -77,6 +79,8 @@ class BytewiseMixin:
     SQLite keeps bytes that are no UTF-8 in a column of text, and its driver then refuses the
     whole result: one such row would break every list. So SQLite is asked for the bytes.
     """
+
+    is_text = True
 
     def db_parameters(self, connection: BaseDatabaseWrapper) -> dict[str, Any]:
         parameters: dict[str, Any] = super().db_parameters(connection)  # type: ignore[misc]

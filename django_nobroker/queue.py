@@ -97,7 +97,8 @@ class Queue:
     @property
     def options(self) -> conf.QueueOptions:
         """The options in force: this object's own, else those of the settings."""
-        return replace(conf.current().options(self.name), **self._own)
+        options = conf.current().options(self.name)
+        return replace(options, **self._own) if self._own else options
 
     @property
     def jobs(self) -> JobQuerySet:

@@ -50,6 +50,11 @@ class Claim:
     payloads: bool = True
     tasks: bool = True
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """The values that the move of a lease asks for."""
+        return {"worker": self.worker, "seconds": self.seconds}
+
 
 @dataclass(frozen=True, slots=True)
 class NewJobs:
@@ -117,8 +122,9 @@ class Dialect:
             for queue, priority, losses, first, now in found.order_by()
         ]
 
-    def lease(self, connection: Any, claim: Claim, sets: dict[str, Any]) -> list[Job]:
-        """Lease due jobs of one lane, in their order, by applying `sets` to them."""
+    def lease(self, connection: Any, claim: Claim, move: Move) -> list[Job]:
+        """Lease due jobs of one lane, in their order, by making `move` with them."""
+        sets = move.for_row(claim.given)
         candidates = list(self.due(connection, claim).values_list("pk", "fence")[: claim.count])
         jobs = Job.objects.using(connection.alias)
         taken = [

@@ -10,8 +10,8 @@ from typing import Any
 
 from ..models import Job
 from .base import Claim, Dialect, Lane, NewJobs
-from .moves import Move, assignments, compile_expression
-from .rows import LEASED, instance, read, select_list
+from .moves import GivenColumn, GivenParameter, Move, assignments, compile_expression, filled
+from .rows import LEASED, instance, layout, read
 
 DEFAULTS: dict[str, Any] = {
     "task": "",
@@ -119,8 +119,9 @@ class BatchDialect(Dialect):
                 for queue, priority, losses, due_in in cursor.fetchall()
             ]
 
-    def lease(self, connection: Any, claim: Claim, sets: dict[str, Any]) -> list[Job]:
-        set_sql, set_params = assignments(connection, sets)
+    def lease(self, connection: Any, claim: Claim, move: Move) -> list[Job]:
+        set_sql, set_params = assignments(connection.alias, move, GivenParameter)
+        columns = layout(connection.alias, LEASED)
         lane = claim.lane
         sql = LEASE.format(
             table=self.table(connection),
@@ -130,12 +131,12 @@ class BatchDialect(Dialect):
             among=self.among,
             lock=self.lock,
             close=self.close,
-            columns=select_list(connection, LEASED),
+            columns=columns.select,
         )
         where = [lane.queue, lane.priority, lane.lease_losses, claim.count]
         with connection.cursor() as cursor:
-            cursor.execute(sql, [*set_params, *where])
-            return self.in_order(read(connection, LEASED, cursor.fetchall()))
+            cursor.execute(sql, [*filled(set_params, claim.given), *where])
+            return self.in_order(read(connection, columns, cursor.fetchall()))
 
     def kinds(self, claim: Claim) -> str:
         """Return the condition that leaves out what this worker could not run."""
@@ -146,11 +147,11 @@ class BatchDialect(Dialect):
     def move(self, connection: Any, move: Move, rows: Sequence[Any]) -> set[int]:
         if not rows:
             return set()
-        set_sql, set_params = assignments(connection, move.for_batch())
+        set_sql, set_params = assignments(connection.alias, move, GivenColumn)
         return self.move_batch(connection, move, rows, set_sql, set_params)
 
     def move_batch(
-        self, connection: Any, move: Move, rows: Sequence[Any], sets: str, params: list[Any]
+        self, connection: Any, move: Move, rows: Sequence[Any], sets: str, params: Sequence[Any]
     ) -> set[int]:
         """Apply compiled assignments to the rows; return the ids of those changed."""
         raise NotImplementedError
@@ -178,7 +179,7 @@ class BatchDialect(Dialect):
 
     def _insert_row(self, connection: Any, new: NewJobs, clause: str) -> Any:
         names, parts, params = self.column_values(connection, new)
-        returning = select_list(connection, RETURNED)
+        returning = layout(connection.alias, RETURNED).select
         sql = (
             f"INSERT INTO {self.table(connection)} ({', '.join(['payload', *names])})"
             f" VALUES ({', '.join(['%s', *parts])}){clause} RETURNING {returning}"
@@ -189,7 +190,7 @@ class BatchDialect(Dialect):
 
     def _job(self, connection: Any, new: NewJobs, text: str, returned: Sequence[Any]) -> Job:
         if len(returned) > 1:
-            [known] = read(connection, RETURNED, [returned])
+            [known] = read(connection, layout(connection.alias, RETURNED), [returned])
             values = {name: getattr(known, name) for name in RETURNED}
         else:
             values = {"id": returned[0]}

@@ -2,15 +2,17 @@
 
 What a row is changed to is the caller's; how rows are found and locked is the dialect's. A
 value that differs from row to row is asked for by name: on the plain path it is a Value, in a
-batch it is a column of a derived table `given`.
+batch a column of the derived table `given`, and for a whole statement a parameter of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
+from django.db import connections
 from django.db.models import Expression, Field, FloatField, IntegerField, TextField, Value
 from django.db.models.sql.subqueries import UpdateQuery
 
@@ -25,9 +27,9 @@ KINDS: dict[str, Field[Any, Any]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Move:
-    """A change to jobs that are found by id and fence."""
+    """A change to jobs. Made once, when its module is imported; compiled once for a database."""
 
     name: str
     sets: Callable[[Given], dict[str, Any]]
@@ -40,9 +42,9 @@ class Move:
         """Return the assignments for one row."""
         return self.sets(lambda name: Value(row[name], output_field=KINDS[self.columns[name]]))
 
-    def for_batch(self) -> dict[str, Any]:
-        """Return the assignments in terms of the columns of `given`."""
-        return self.sets(lambda name: GivenColumn(name, KINDS[self.columns[name]]))
+    def in_terms_of(self, expression: Callable[[str, Field[Any, Any]], Any]) -> dict[str, Any]:
+        """Return the assignments with `expression(name, field)` for each given value."""
+        return self.sets(lambda name: expression(name, KINDS[self.columns[name]]))
 
     def values(self, rows: Sequence[Row]) -> list[list[Any]]:
         """Return id, fence and the given columns of each row, as lists."""
@@ -57,21 +59,42 @@ class GivenColumn(Expression):
         super().__init__(output_field=output_field)
         self.name = name
 
-    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, tuple[()]]:
+    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, tuple[Any, ...]]:
         return f"given.given_{self.name}", ()
 
 
-def assignments(connection: Any, sets: dict[str, Any]) -> tuple[str, list[Any]]:
+class GivenParameter(GivenColumn):
+    """A parameter of the statement, filled in when that is run."""
+
+    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, tuple[Any, ...]]:
+        return "%s", (Slot(self.name),)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Stands for a given value among the parameters of a compiled statement."""
+
+    name: str
+
+
+def filled(params: Sequence[Any], values: Row) -> list[Any]:
+    """Return the parameters with the given values in their slots."""
+    return [values[item.name] if isinstance(item, Slot) else item for item in params]
+
+
+@lru_cache
+def assignments(alias: str, move: Move, given: type[GivenColumn]) -> tuple[str, tuple[Any, ...]]:
     """Compile what stands behind SET in an UPDATE of the job table."""
-    query: Any = Job._base_manager.using(connection.alias).all().query.chain(UpdateQuery)
-    query.add_update_values(sets)
+    connection: Any = connections[alias]
+    query: Any = Job._base_manager.using(alias).all().query.chain(UpdateQuery)
+    query.add_update_values(move.in_terms_of(given))
     sql, params = query.get_compiler(connection=connection).as_sql()
     head = f"UPDATE {connection.ops.quote_name(Job._meta.db_table)} SET "
-    return sql.removeprefix(head), list(params)
+    return sql.removeprefix(head), tuple(params)
 
 
 def compile_expression(connection: Any, expression: Any) -> tuple[str, list[Any]]:
-    """Compile an expression that uses no column."""
+    """Compile an expression that uses no column but the job table's."""
     query = Job._base_manager.using(connection.alias).all().query
     sql, params = query.get_compiler(connection=connection).compile(
         expression.resolve_expression(query)

@@ -12,8 +12,8 @@ from ..exceptions import SerializationError
 from ..models import Job
 from .base import Claim, Lane, NewJobs, Problem
 from .bulk import BatchDialect
-from .moves import Move, assignments
-from .rows import LEASED, future_columns, read
+from .moves import GivenParameter, Move, assignments, filled
+from .rows import LEASED, future_columns, layout, read
 
 CONFLICTS = {1020, 1205, 1213}
 DUPLICATE_KEY = 1062
@@ -97,19 +97,21 @@ class MySQL(BatchDialect):
         sql = LANES.format(table=self.table(connection), named=named)
         return self.read_lanes(connection, sql, list(queues or ()))
 
-    def lease(self, connection: Any, claim: Claim, sets: dict[str, Any]) -> list[Job]:
-        lane = claim.lane
+    def lease(self, connection: Any, claim: Claim, move: Move) -> list[Job]:
+        lane, alias = claim.lane, connection.alias
         table = self.table(connection)
-        columns, column_params = future_columns(connection, sets)
+        columns, column_params = future_columns(alias, LEASED, move)
         sql = CANDIDATES.format(table=table, columns=columns, kinds=self.kinds(claim))
         where = [lane.queue, lane.priority, lane.lease_losses, claim.count]
         with self.read_committed(connection), connection.cursor() as cursor:
-            cursor.execute(sql, [*column_params, *where])
-            jobs = read(connection, LEASED, cursor.fetchall())
+            cursor.execute(sql, [*filled(column_params, claim.given), *where])
+            jobs = read(connection, layout(alias, LEASED), cursor.fetchall())
             if jobs:
-                set_sql, params = assignments(connection, sets)
+                sets, params = assignments(alias, move, GivenParameter)
                 ids = ", ".join(str(job.id) for job in jobs)
-                cursor.execute(f"UPDATE {table} SET {set_sql} WHERE id IN ({ids})", params)
+                cursor.execute(
+                    f"UPDATE {table} SET {sets} WHERE id IN ({ids})", filled(params, claim.given)
+                )
             return jobs
 
     def read_committed(self, connection: Any) -> Any:
@@ -124,7 +126,7 @@ class MySQL(BatchDialect):
         return transaction.atomic(using=connection.alias)
 
     def move_batch(
-        self, connection: Any, move: Move, rows: Sequence[Any], sets: str, params: list[Any]
+        self, connection: Any, move: Move, rows: Sequence[Any], sets: str, params: Sequence[Any]
     ) -> set[int]:
         rows = sorted(rows, key=lambda row: row["id"])
         if not move.skip_locked:
@@ -188,7 +190,7 @@ class MySQL(BatchDialect):
         return [first + index * step for index in range(count)]
 
     def _update(
-        self, connection: Any, move: Move, rows: Sequence[Any], sets: str, params: list[Any]
+        self, connection: Any, move: Move, rows: Sequence[Any], sets: str, params: Sequence[Any]
     ) -> int:
         kinds = {"id": "integer", "fence": "integer", **move.columns}
         columns = ", ".join(

@@ -62,7 +62,7 @@ class PostgreSQL(BatchDialect):
             return [pk for (pk,) in cursor.fetchall()]
 
     def move_batch(
-        self, connection: Any, move: Move, rows: Sequence[Any], sets: str, params: list[Any]
+        self, connection: Any, move: Move, rows: Sequence[Any], sets: str, params: Sequence[Any]
     ) -> set[int]:
         kinds = ["integer", "integer", *move.columns.values()]
         sql = MOVE.format(

@@ -60,7 +60,7 @@ class SQLite(BatchDialect):
             return [pk for (pk,) in cursor.fetchall()]
 
     def move_batch(
-        self, connection: Any, move: Move, rows: Sequence[Any], sets: str, params: list[Any]
+        self, connection: Any, move: Move, rows: Sequence[Any], sets: str, params: Sequence[Any]
     ) -> set[int]:
         columns = ", ".join(
             f"json_extract(value, '$[{index}]') AS given_{name}"

@@ -14,6 +14,22 @@ from ..exceptions import LeaseInTransaction
 from ..fields import UTCDateTimeField
 from ..models import COUNT_LIMIT, Job, State, fence_after
 
+LEASE = sql.Move(
+    "lease",
+    lambda given: {
+        "state": State.LEASED.value,
+        "attempts": Least(F("attempts") + 1, COUNT_LIMIT),
+        "fence": fence_after(),
+        "leased_by": given("worker"),
+        "leased_at": Now(),
+        "lease_expires_at": Ahead(given("seconds")),
+        "started_at": Coalesce("started_at", Now(), output_field=UTCDateTimeField()),
+        "progress": None,
+        "progress_note": "",
+    },
+    {"worker": "text", "seconds": "float"},
+)
+
 
 def lease(alias: str, claim: sql.Claim) -> list[Job]:
     """Lease up to `claim.count` due jobs of one lane, in its order.
@@ -23,21 +39,7 @@ def lease(alias: str, claim: sql.Claim) -> list[Job]:
     """
     connection = connections[alias]
     refuse_transaction(connection)
-    return sql.dialect(connection).lease(connection, claim, _sets(claim))
-
-
-def _sets(claim: sql.Claim) -> dict[str, Any]:
-    return {
-        "state": State.LEASED.value,
-        "attempts": Least(F("attempts") + 1, COUNT_LIMIT),
-        "fence": fence_after(),
-        "leased_by": claim.worker,
-        "leased_at": Now(),
-        "lease_expires_at": Ahead(claim.seconds),
-        "started_at": Coalesce("started_at", Now(), output_field=UTCDateTimeField()),
-        "progress": None,
-        "progress_note": "",
-    }
+    return sql.dialect(connection).lease(connection, claim, LEASE)
 
 
 def refuse_transaction(connection: Any) -> None:
