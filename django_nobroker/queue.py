@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Self
 
 from asgiref.sync import sync_to_async
+from django.core.exceptions import SynchronousOnlyOperation
 from django.db import connections, models
 
 from . import conf, sql, transitions
@@ -129,7 +131,8 @@ class Queue:
             job_id=checked_key(job_id, "job_id"),
             subject=subject,
         )
-        return transitions.enqueue(self.alias, payload, terms)
+        with naming_twin("aenqueue"):
+            return transitions.enqueue(self.alias, payload, terms)
 
     def enqueue_many(
         self,
@@ -149,7 +152,8 @@ class Queue:
             max_attempts=max_attempts,
             subject=subject,
         )
-        return transitions.enqueue_many(self.alias, payloads, terms)
+        with naming_twin("aenqueue_many"):
+            return transitions.enqueue_many(self.alias, payloads, terms)
 
     def lease(self, count: int = 1, *, visibility_timeout: Seconds | None = None) -> list[Job]:
         """Lease up to `count` due jobs, highest priority first, for `visibility_timeout` seconds.
@@ -316,6 +320,17 @@ class Queue:
         if isinstance(id, bool) or not isinstance(id, int):
             raise QueueError(f"id must be a whole number, not {id!r:.80}.")
         return self.jobs.filter(pk=id) if abs(id) < 2**63 else self.jobs.none()
+
+
+@contextmanager
+def naming_twin(name: str) -> Iterator[None]:
+    """Name the async twin of a method that is called where an event loop runs."""
+    try:
+        yield
+    except SynchronousOnlyOperation as error:
+        raise SynchronousOnlyOperation(
+            f"This would block the event loop; await Queue.{name}() instead."
+        ) from error
 
 
 def _holder() -> str:

@@ -169,6 +169,10 @@ class Dialect:
         """Return whether the driver's session is outside any transaction, as far as it tells."""
         return True
 
+    def session_is_sound(self, connection: Any) -> bool:
+        """Return whether the driver's session takes statements, as far as it tells."""
+        return True
+
     def is_private(self, connection: Any) -> bool:
         """Return whether the database is in memory, so that other threads cannot work on it."""
         return False

@@ -86,6 +86,10 @@ class PostgreSQL(BatchDialect):
         # 0 is IDLE in libpq, for psycopg 3 and 2 alike.
         return bool(connection.connection.info.transaction_status == 0)
 
+    def session_is_sound(self, connection: Any) -> bool:
+        # 3 is INERROR: a statement failed, and all others will until a rollback.
+        return bool(connection.connection.info.transaction_status != 3)
+
     def tune(self, schema_editor: Any) -> None:
         # Rows change state some three times in a short life: vacuum by the thousand, not by
         # the fifth of the table, and leave room on the page for the renewed lease.

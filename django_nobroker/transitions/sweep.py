@@ -46,12 +46,16 @@ def reap(
     for which the caller has itself been in touch with the database. After an outage every
     lease has expired, and the live workers must be given the time to renew theirs.
     """
+    eligible = [
+        name
+        for name in _queues_with_expired(alias, queues)
+        if options(name).visibility_timeout <= in_touch
+    ]
+    # A look first: without it an idle worker would take the write lock of SQLite.
+    if not eligible:
+        return 0
     with transaction.atomic(using=alias):
-        rows = [
-            job
-            for job in _expired(alias, queues)
-            if options(job.queue).visibility_timeout <= in_touch
-        ]
+        rows = list(_expired(alias, eligible))
         try:
             with transaction.atomic(using=alias):
                 return len(settle.apply(alias, [_expiry(job, options) for job in rows]))
@@ -61,12 +65,21 @@ def reap(
         return sum(_reap_alone(alias, job, options) for job in rows)
 
 
-def _expired(alias: str, queues: Sequence[str] | None) -> Iterable[Job]:
-    expired = Job.objects.using(alias).expired().order_by("lease_expires_at").only(*_REAPED)
+def _queues_with_expired(alias: str, queues: Sequence[str] | None) -> list[str]:
+    expired = Job.objects.using(alias).expired()
     if queues is not None:
         expired = expired.filter(queue__in=queues)
+    return list(expired.order_by().values_list("queue", flat=True).distinct())
+
+
+def _expired(alias: str, queues: Sequence[str]) -> Iterable[Job]:
+    expired = Job.objects.using(alias).expired().filter(queue__in=queues)
     features = connections[alias].features
-    return expired.select_for_update(skip_locked=features.has_select_for_update_skip_locked)[:BATCH]
+    return (
+        expired.order_by("lease_expires_at")
+        .only(*_REAPED)
+        .select_for_update(skip_locked=features.has_select_for_update_skip_locked)[:BATCH]
+    )
 
 
 def _expiry(job: Job, options: Callable[[str], QueueOptions]) -> settle.Verdict:

@@ -71,6 +71,7 @@ class Claimer:
         for lane in lanes:
             if lane.solo and self._holdings.unfinished + len(claimed) >= self._options.concurrency:
                 # It is its turn, and it needs a free slot: nothing more is leased before it.
+                self._holdings.wake_at = self._options.concurrency - 1
                 break
             got = self._lease(lane, 1 if lane.solo else room - len(claimed))
             claimed += got

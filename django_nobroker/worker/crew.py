@@ -29,7 +29,7 @@ logger = logging.getLogger("django_nobroker")
 # Seconds that parts are given to end once there is nothing left for them to do.
 PART_GRACE = 5.0
 # A job that has waited here for so many seconds while others run is given back.
-STALE = 0.5
+STALE = 0.2
 
 
 class Crew:
@@ -135,12 +135,17 @@ class Crew:
         """Return the seconds until the next look: the poll interval, or until a job is due."""
         next_due = self._claimer.lanes.next_due()
         interval = self._options.poll_interval
+        if self._has_waiting():
+            interval = min(interval, STALE)
         return interval if next_due is None else min(interval, next_due)
+
+    def _has_waiting(self) -> bool:
+        """Return whether leased jobs wait for a runner."""
+        return self.holdings.unfinished > self._options.concurrency
 
     def _give_back_stale(self) -> None:
         """Release what waits behind handlers that turned out slow: other workers may be free."""
-        stale = self._pace.is_stalled(STALE)
-        if stale and self.holdings.unfinished > self._options.concurrency:
+        if self._has_waiting() and self._pace.is_stalled(STALE):
             self._release(self._withdrawn())
 
     def _withdrawn(self) -> list[Held]:

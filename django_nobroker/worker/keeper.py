@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from .. import conf, transitions
 from ..clock import Ahead, Now
-from ..models import Job, WorkerProcess
+from ..models import WorkerProcess
 from ..transitions import settle
 from .holdings import Held, Holdings
 from .ledger import Ledger, write_minutes
@@ -147,15 +147,11 @@ class Keeper:
         WorkerProcess.objects.using(self._alias).filter(pk=self._process.pk).delete()
 
     def _reap(self) -> None:
-        expired = Job.objects.using(self._alias).expired()
-        queues = self._options.queues
-        if queues is not None:
-            expired = expired.filter(queue__in=queues)
-        # A look first: it takes no write lock on SQLite.
-        if self._in_touch_since is None or not expired.exists():
-            return
-        in_touch = time.monotonic() - self._in_touch_since
-        transitions.reap(self._alias, self._queue_options, in_touch=in_touch, queues=queues)
+        if self._in_touch_since is not None:
+            in_touch = time.monotonic() - self._in_touch_since
+            transitions.reap(
+                self._alias, self._queue_options, in_touch=in_touch, queues=self._options.queues
+            )
 
     def _prune(self) -> int:
         settings = conf.current()

@@ -33,17 +33,19 @@ class Pace:
             self._mean += WEIGHT * (seconds - self._mean)
 
     def prefetch(self) -> int:
-        """Return how many jobs may wait here unstarted."""
-        if self._mean is None:
+        """Return how many jobs may wait here unstarted.
+
+        None if no job has ended just now: one that runs long may be all that runs.
+        """
+        if self._mean is None or self.is_stalled(AHEAD):
             return 0
         allowed = int(AHEAD * self._concurrency / max(self._mean, 1e-6))
         return min(allowed, self._limit, MOST)
 
     def is_stalled(self, seconds: float) -> bool:
-        """Return whether no job has ended for so long, though some were expected to."""
+        """Return whether no job has ended for so long."""
         return time.monotonic() - self._moved_at > seconds
 
     def claimed(self, count: int) -> None:
         """Take note that a claim found this many jobs."""
-        self._moved_at = time.monotonic()
         self._limit = min(MOST, max(GROWTH, count * GROWTH))

@@ -21,8 +21,8 @@ from .verdicts import verdict
 logger = logging.getLogger("django_nobroker")
 
 MOST = 500
-# Seconds to wait for company once something has ended: less than a commit takes.
-LINGER = 0.001
+# Seconds to wait for company once something has ended: about what a commit takes.
+LINGER = 0.003
 Pair = tuple[Held, settle.Verdict, float]
 
 
