@@ -1,0 +1,64 @@
+"""A worker that stands still past its lease changes nothing when it moves again."""
+
+import signal
+
+from django_nobroker import Job, Queue
+from django_nobroker.models import Attempt
+
+from .stage import QUICK, ProcessTestCase
+
+
+class FrozenTests(ProcessTestCase):
+    nobroker = QUICK | {"VISIBILITY_TIMEOUT": 1.0}
+
+    def freeze(self, attempts):
+        """Stop a worker in the middle of a job."""
+        Queue("work", max_attempts=attempts).enqueue("job")
+        worker = self.worker("hang_first")
+        self.wait_for_mark("started")
+        worker.send(signal.SIGSTOP)
+        return worker
+
+    def thaw(self, worker):
+        """Let the worker go on, and its handler end; return its totals."""
+        self.mark("go")
+        worker.send(signal.SIGCONT)
+        self.wait_for_mark("done")
+        worker.stop()
+        self.assertIn("lease", worker.said.partition(". Ctrl-C")[2].lower())
+        return worker.totals
+
+    def test_a_late_ack_changes_nothing(self):
+        frozen = self.freeze(attempts=5)
+        other = self.worker("hang_first")
+        self.wait_for_states(done=1)
+        other.stop()
+        before = Job.objects.values().get()
+        totals = self.thaw(frozen)
+        self.assertEqual(totals["lost leases"], 1)
+        self.assertEqual(totals["succeeded"], 0)
+        self.assertEqual(Job.objects.values().get(), before)
+        self.assertEqual(before["attempts"], 2)
+        self.assertEqual(other.totals["succeeded"], 1)
+        self.assertEqual(Attempt.objects.count(), 1)
+
+    def test_the_last_attempt_is_lost_and_not_failed(self):
+        frozen = self.freeze(attempts=1)
+        self.worker("hang_first")
+        self.wait_for_states(dead=1)
+        before = Job.objects.values().get()
+        self.assertIn("lease expired", before["last_error"])
+        self.assertEqual(before["error_class"], "django_nobroker.exceptions.LeaseLost")
+        self.assertEqual(self.thaw(frozen)["lost leases"], 1)
+        self.assertEqual(Job.objects.values().get(), before)
+
+    def test_a_handler_that_holds_the_interpreter_loses_its_job(self):
+        self.queue.enqueue("job")
+        stuck = self.worker("hold_interpreter_first")
+        self.wait_for_mark("started")
+        self.worker("hold_interpreter_first")
+        self.wait_for_states(done=1)
+        self.mark("go")
+        stuck.stop()
+        self.assertEqual(stuck.totals["lost leases"], 1)
+        self.assertEqual(Job.objects.get().attempts, 2)

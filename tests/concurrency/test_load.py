@@ -1,0 +1,65 @@
+"""Many producers and workers at once: every job runs, and exactly once where nobody dies."""
+
+import signal
+import time
+
+from django.contrib.auth.models import Group
+
+from django_nobroker import Job
+from django_nobroker.models import Attempt, WorkerProcess
+
+from .stage import QUICK, ProcessTestCase
+
+
+class LoadTests(ProcessTestCase):
+    nobroker = {}
+    producers = 4
+    jobs = 100
+    workers = 4
+
+    def test_every_job_has_its_effect_once(self):
+        producers = [self.producer(f"p{n}", self.jobs) for n in range(self.producers)]
+        workers = [self.worker("effect", "-c", 1 + n % 2 * 3) for n in range(self.workers)]
+        for producer in producers:
+            self.assertIn(f"created {self.jobs}\n", producer.wait())
+        total = self.producers * self.jobs
+        self.wait_for_states(done=total)
+        for worker in workers:
+            worker.send(signal.SIGTERM)
+        for worker in workers:
+            worker.wait()
+        self.assertEqual(Group.objects.count(), total)
+        self.assertEqual(Job.objects.filter(attempts=1, fence=2).count(), total)
+        self.assertEqual(sum(worker.totals["succeeded"] for worker in workers), total)
+        self.assertFalse(Attempt.objects.exists())
+        self.assertFalse(WorkerProcess.objects.exists())
+        self.assert_calm()
+
+
+class KillTests(ProcessTestCase):
+    nobroker = QUICK | {"VISIBILITY_TIMEOUT": 1.0}
+    producers = 2
+    jobs = 200
+    workers = 3
+    seconds = 5
+
+    def test_no_job_is_lost_when_workers_are_killed(self):
+        options = ("--max-attempts", 50, "--pause", self.seconds / self.jobs)
+        producers = [self.producer(f"p{n}", self.jobs, *options) for n in range(self.producers)]
+        workers = [self.new_worker(n) for n in range(self.workers)]
+        for turn in range(self.seconds):
+            time.sleep(1.0)
+            workers[turn % self.workers].kill()
+            workers[turn % self.workers] = self.new_worker(turn)
+        for producer in producers:
+            producer.wait()
+        total = self.producers * self.jobs
+        self.wait_for_states(done=total)
+        for worker in workers:
+            worker.stop()
+        self.assertEqual(Group.objects.count(), total)
+        losses = Attempt.objects.exclude(error_class="django_nobroker.exceptions.LeaseLost")
+        self.assertEqual(list(losses), [], "nothing fails but by the death of a worker")
+
+    def new_worker(self, number):
+        return self.worker("effect_again", "-c", 1 + number % 2 * 3)
