@@ -108,7 +108,7 @@ class Claimer:
         if held:
             self._holdings.add(held)
             self._ledger.leased(len(held))
-            self._pace.claimed(len(held))
+            self._pace.claimed(jobs)
             self.lanes.served(lane.queue)
             logger.debug("Leased %s job(s) of queue %s.", len(held), lane.queue)
         return held

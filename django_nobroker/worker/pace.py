@@ -6,12 +6,16 @@ A job that waits behind another one in this worker could be running in another w
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
-# Seconds of work that may wait in this worker, and the most jobs that this may be.
+from ..models import Job
+
+# What may wait in this worker: seconds of work, jobs, and characters of payload.
 AHEAD = 0.1
-MOST = 256
+MOST = 500
+MOST_TEXT = 32 * 1024 * 1024
 # A claim may grow so many fold over the one before: one quick job proves little.
-GROWTH = 4
+GROWTH = 8
 WEIGHT = 0.2
 
 
@@ -22,6 +26,7 @@ class Pace:
         self._concurrency = concurrency
         self._mean: float | None = None
         self._limit = 0
+        self._size = 0.0
         self._moved_at = time.monotonic()
 
     def ran(self, seconds: float) -> None:
@@ -39,13 +44,15 @@ class Pace:
         """
         if self._mean is None or self.is_stalled(AHEAD):
             return 0
-        allowed = int(AHEAD * self._concurrency / max(self._mean, 1e-6))
-        return min(allowed, self._limit, MOST)
+        by_time = int(AHEAD * self._concurrency / max(self._mean, 1e-6))
+        by_size = int(MOST_TEXT / max(self._size, 1.0))
+        return min(by_time, by_size, self._limit, MOST)
 
     def is_stalled(self, seconds: float) -> bool:
         """Return whether no job has ended for so long."""
         return time.monotonic() - self._moved_at > seconds
 
-    def claimed(self, count: int) -> None:
-        """Take note that a claim found this many jobs."""
-        self._limit = min(MOST, max(GROWTH, count * GROWTH))
+    def claimed(self, jobs: Sequence[Job]) -> None:
+        """Take note of the jobs that a claim found."""
+        self._size = sum(len(job.payload_text) for job in jobs) / len(jobs)
+        self._limit = min(MOST, max(GROWTH, len(jobs) * GROWTH))
