@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     )
     from .models import Job
     from .outcomes import Reject, Retry, Snooze
-    from .policy import policy
+    from .policies import policy
     from .queue import CompactionResult, Queue
     from .stats import QueueStats
     from .worker import Worker, WorkerStats
@@ -42,7 +42,7 @@ _HOMES = {
     "Snooze": "outcomes",
     "Worker": "worker",
     "WorkerStats": "worker",
-    "policy": "policy",
+    "policy": "policies",
 }
 
 __all__ = [

@@ -18,7 +18,7 @@ from django.core.signals import setting_changed
 from .backoff import BackoffPolicy
 from .durations import seconds_of
 from .exceptions import QueueError
-from .policy import checked_attempts
+from .policies import checked_attempts
 
 QUEUE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}\Z")
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 MAX_CLASS = 200
 MAX_MESSAGE = 4_000
 MAX_TRACEBACK = 32_000
+MAX_FRAMES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,31 +59,11 @@ def _text_of(value: object) -> str:
 
 
 def _traceback_of(error: BaseException) -> str:
-    frames = "".join(_frames_of(error))
-    return f"{frames}{type(error).__qualname__}: {clean(_text_of(error), MAX_MESSAGE)}"
-
-
-def _frames_of(error: BaseException) -> list[str]:
+    """Return the last frames of the error and of its causes, groups included."""
     try:
-        chain = _chain_of(error)
-        parts = []
-        for link in chain:
-            if link is not error:
-                parts.append(f"{type(link).__qualname__}: {clean(_text_of(link), 500)}\n\n")
-            parts.extend(traceback.format_tb(link.__traceback__, limit=-50))
-        return ["Traceback (most recent call last):\n", *parts] if parts else []
-    except BaseException as problem:
-        return [f"<no traceback: {type(problem).__name__}>\n"]
-
-
-def _chain_of(error: BaseException) -> list[BaseException]:
-    """Return the causes of an error, the first one first, at most ten."""
-    chain = [error]
-    while len(chain) < 10:
-        link = chain[0].__cause__ or (
-            None if chain[0].__suppress_context__ else chain[0].__context__
+        told = traceback.TracebackException.from_exception(
+            error, limit=-MAX_FRAMES, max_group_width=10, max_group_depth=5
         )
-        if link is None or link in chain:
-            break
-        chain.insert(0, link)
-    return chain
+        return "".join(told.format())
+    except BaseException as problem:
+        return f"<no traceback: {type(problem).__name__}>"

@@ -26,7 +26,7 @@ from .durations import seconds_of
 from .exceptions import JobNotFound, QueueError
 from .failures import Failure, clean
 from .models import Job, JobQuerySet, State
-from .policy import checked_attempts
+from .policies import checked_attempts
 from .stats import QueueStats
 from .transitions import settle
 from .transitions.enqueue import Terms, checked_key

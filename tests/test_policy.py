@@ -6,7 +6,7 @@ import functools
 from django.test import SimpleTestCase
 
 from django_nobroker import BackoffPolicy, QueueError, policy
-from django_nobroker.policy import Policy, policy_of
+from django_nobroker.policies import Policy, policy_of
 
 
 class PolicyTests(SimpleTestCase):

@@ -20,7 +20,7 @@ from .. import payloads, sql
 from ..durations import EARLIEST, LATEST, seconds_of
 from ..exceptions import QueueError
 from ..models import KEY_LENGTH, Job, State
-from ..policy import checked_attempts
+from ..policies import checked_attempts
 from ..sql.rows import instance
 
 logger = logging.getLogger("django_nobroker")

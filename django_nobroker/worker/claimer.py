@@ -52,33 +52,37 @@ class Claimer:
 
     def room(self) -> int:
         """Return how many jobs to lease now: for the free slots, and some ahead of them."""
+        concurrency = self._options.concurrency
+        if self._holdings.has_solo:
+            # Until it is settled: a crash would take it down although it had finished.
+            return max(0, min(concurrency - len(self._holdings), self._left()))
+        ahead = self._pace.prefetch()
+        # In halves, so that claims are few and large. Said before the look, so that a job which
+        # finishes in between is not missed.
+        self._holdings.wake_at = max(concurrency - 1, ahead // 2)
         unfinished = self._holdings.unfinished
-        free = self._options.concurrency - unfinished
-        ahead = 0 if self._holdings.has_solo else self._pace.prefetch()
-        # In halves, so that claims are few and large.
-        self._holdings.wake_at = max(self._options.concurrency - 1, ahead // 2)
         if unfinished > self._holdings.wake_at:
             return 0
-        return max(0, min(free + ahead, self._left()))
+        return max(0, min(concurrency + ahead - unfinished, self._left()))
 
     def claim(self) -> list[Held]:
         """Lease jobs for the room there is, from the first lanes that have any."""
+        self._holdings.wake_when_settled = True
         room = self.room()
+        lanes = self.lanes.due() if room else []
         claimed: list[Held] = []
-        if not room:
-            return claimed
-        lanes = self.lanes.due()
         for lane in lanes:
-            if lane.solo and self._holdings.unfinished + len(claimed) >= self._options.concurrency:
+            if lane.solo and len(self._holdings) >= self._options.concurrency:
                 # It is its turn, and it needs a free slot: nothing more is leased before it.
-                self._holdings.wake_at = self._options.concurrency - 1
-                break
+                self._holdings.wake_at = -1
+                return claimed
             got = self._lease(lane, 1 if lane.solo else room - len(claimed))
             claimed += got
             if len(claimed) >= room or (lane.solo and got):
                 break
         if lanes and len(claimed) < room:
             self.lanes.expire()
+        self._holdings.wake_when_settled = self._holdings.has_solo
         return claimed
 
     def has_due(self) -> bool:

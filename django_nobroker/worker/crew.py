@@ -64,8 +64,10 @@ class Crew:
             queue_options,
         )
         self._limits = Limits(alias, options, self._claimer)
-        self._settler = Settler(alias, self.holdings, self.ledger, self._pace)
-        self._keeper = Keeper(alias, process, options, self.holdings, self.ledger, queue_options)
+        self._settler = Settler(alias, self.holdings, self.ledger, self._pace, self._look_again)
+        self._keeper = Keeper(
+            alias, process, options, self.holdings, self.ledger, queue_options, self._look_again
+        )
         parts = (options.concurrency, self.holdings, self._settler.put, self._crash)
         self._runner = Runner(*parts)
         self._loop = LoopRunner(*parts)
@@ -138,6 +140,11 @@ class Crew:
         if self._has_waiting():
             interval = min(interval, STALE)
         return interval if next_due is None else min(interval, next_due)
+
+    def _look_again(self) -> None:
+        """Have the claimer read the lanes, since jobs have become ready."""
+        self._claimer.lanes.expire()
+        self.waker.wake()
 
     def _has_waiting(self) -> bool:
         """Return whether leased jobs wait for a runner."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import conf
 from ..exceptions import HandlerNotFound
-from ..policy import Policy, policy_of
+from ..policies import Policy, policy_of
 
 logger = logging.getLogger("django_nobroker")
 

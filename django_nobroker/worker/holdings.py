@@ -71,8 +71,10 @@ class Holdings:
         self._unfinished = 0
         self._solo = 0
         self._wake = wake
-        # The claimer is woken when no more than so many are unfinished.
+        # The claimer is woken when no more than so many are unfinished, or as soon as something
+        # is settled.
         self.wake_at = 0
+        self.wake_when_settled = False
 
     def add(self, held: Iterable[Held]) -> None:
         """Take in jobs that have just been leased."""
@@ -87,7 +89,6 @@ class Holdings:
         with self._lock:
             held.is_finished = True
             self._unfinished -= 1
-            self._solo -= held.solo
         if self._unfinished <= self.wake_at:
             self._wake()
 
@@ -95,7 +96,10 @@ class Holdings:
         """Let go of jobs that are settled or lost."""
         with self._lock:
             for one in held:
-                self._held.pop(one.job.id, None)
+                if self._held.pop(one.job.id, None) is not None:
+                    self._solo -= one.solo
+        if self.wake_when_settled:
+            self._wake()
 
     @property
     def unfinished(self) -> int:
@@ -104,7 +108,7 @@ class Holdings:
 
     @property
     def has_solo(self) -> bool:
-        """Whether a job runs or waits that is to have no neighbour leased after it."""
+        """Whether a job is held that is to have no neighbour leased after it."""
         return self._solo > 0
 
     def __len__(self) -> int:

@@ -47,6 +47,7 @@ class Keeper:
         holdings: Holdings,
         ledger: Ledger,
         queue_options: Callable[[str], conf.QueueOptions],
+        returned: Callable[[], None],
     ) -> None:
         self._alias = alias
         self._process = process
@@ -54,6 +55,8 @@ class Keeper:
         self._holdings = holdings
         self._ledger = ledger
         self._queue_options = queue_options
+        # Called when jobs have become ready again.
+        self._returned = returned
         self._stopped = threading.Event()
         self._link = Link(alias, "keeper")
         self._in_touch_since: float | None = None
@@ -149,9 +152,11 @@ class Keeper:
     def _reap(self) -> None:
         if self._in_touch_since is not None:
             in_touch = time.monotonic() - self._in_touch_since
-            transitions.reap(
+            reaped = transitions.reap(
                 self._alias, self._queue_options, in_touch=in_touch, queues=self._options.queues
             )
+            if reaped:
+                self._returned()
 
     def _prune(self) -> int:
         settings = conf.current()

@@ -6,7 +6,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..failures import Failure
 from ..models import Job
@@ -23,17 +23,27 @@ logger = logging.getLogger("django_nobroker")
 MOST = 500
 # Seconds to wait for company once something has ended: about what a commit takes.
 LINGER = 0.003
+BACK_TO_READY = (settle.RETRY, settle.RELEASE, settle.SNOOZE)
 Pair = tuple[Held, settle.Verdict, float]
 
 
 class Settler:
     """Takes from the outbox and settles, until it is told to stop and the outbox is empty."""
 
-    def __init__(self, alias: str, holdings: Holdings, ledger: Ledger, pace: Pace) -> None:
+    def __init__(
+        self,
+        alias: str,
+        holdings: Holdings,
+        ledger: Ledger,
+        pace: Pace,
+        returned: Callable[[], None],
+    ) -> None:
         self._alias = alias
         self._holdings = holdings
         self._ledger = ledger
         self._pace = pace
+        # Called when jobs have become ready again.
+        self._returned = returned
         self._outbox: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
         self._abandoned = threading.Event()
         self._stopping = False
@@ -84,6 +94,8 @@ class Settler:
         pairs = [self._judged(ended) for ended in group]
         settled = self._apply(pairs, link)
         self._holdings.settled(held for held, _, _ in pairs)
+        if any(outcome.move in BACK_TO_READY for _, outcome, _ in pairs):
+            self._returned()
         for held, outcome, seconds in pairs:
             if settled is None:
                 continue
