@@ -112,6 +112,8 @@ def _backoff(value: Any, name: str) -> BackoffPolicy:
         raise QueueError(
             f"{name} has an unknown key; it takes base, factor, max_delay and jitter."
         ) from None
+    except QueueError as error:
+        raise QueueError(f"{name}: {error}") from None
 
 
 def _handler(value: Any, name: str) -> str | None:
