@@ -20,15 +20,16 @@ if TYPE_CHECKING:
     from .models import Job
     from .outcomes import Reject, Retry, Snooze
     from .policies import policy
-    from .queue import CompactionResult, Queue
+    from .queue import Queue
     from .stats import QueueStats
+    from .transitions import CompactionResult
     from .worker import Worker, WorkerStats
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "BackoffPolicy": "backoff",
-    "CompactionResult": "queue",
+    "CompactionResult": "transitions",
     "Job": "models",
     "JobNotFound": "exceptions",
     "LeaseLost": "exceptions",

@@ -13,43 +13,26 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from asgiref.sync import sync_to_async
 from django.core.exceptions import SynchronousOnlyOperation
 from django.db import connections, models
 
 from . import conf, sql, transitions
-from . import stats as counting
 from .backoff import BackoffPolicy
 from .durations import seconds_of
-from .exceptions import JobNotFound, QueueError
+from .exceptions import QueueError
 from .failures import Failure, clean
-from .models import Job, JobQuerySet, State
+from .models import Job, State
 from .policies import checked_attempts
-from .stats import QueueStats
-from .transitions import settle
+from .transitions import CompactionResult, settle
 from .transitions.enqueue import Terms, checked_key
 
 Seconds = float | timedelta
 
 
-class CompactionResult(NamedTuple):
-    """What compact() did. Bytes are None where the database does not tell."""
-
-    removed: int
-    bytes_before: int | None
-    bytes_after: int | None
-
-    def describe(self) -> str:
-        """Return the result as a sentence."""
-        jobs = f"{self.removed:,} finished job{'' if self.removed == 1 else 's'} removed"
-        if self.bytes_before is None or self.bytes_after is None:
-            return f"{jobs}."
-        return f"{jobs}; the table went from {self.bytes_before:,} to {self.bytes_after:,} bytes."
-
-
-class Queue:
+class Queue(QueueReader):
     """A named queue in the database of the project.
 
     Options left at None come from NOBROKER, first from its entry for this queue. `using` is a
@@ -92,20 +75,10 @@ class Queue:
         self.close()
 
     @property
-    def alias(self) -> str:
-        """The database alias of this queue's jobs."""
-        return sql.database(self.using)
-
-    @property
     def options(self) -> conf.QueueOptions:
         """The options in force: this object's own, else those of the settings."""
         options = conf.current().options(self.name)
         return replace(options, **self._own) if self._own else options
-
-    @property
-    def jobs(self) -> JobQuerySet:
-        """The jobs of this queue, to look at."""
-        return Job.objects.using(self.alias).in_queue(self.name)
 
     def enqueue(
         self,
@@ -227,32 +200,6 @@ class Queue:
             raise QueueError(f"fraction must be from 0 to 1, not {fraction}.")
         settle.progress(self.alias, self._mine(job), float(fraction), clean(str(note), 200))
 
-    def get(self, job_id: str | None = None, *, id: int | None = None) -> Job:
-        """Return one job by its key or its id; raises JobNotFound."""
-        job = self._selected(job_id, id).first()
-        if job is None:
-            wanted = f"key {job_id!r:.200}" if id is None else f"id {id!r:.80}"
-            raise JobNotFound(
-                f"No job with {wanted} in queue {self.name}: it was never enqueued here, or it "
-                "was finished longer ago than KEEP_DONE."
-            )
-        return job
-
-    def stats(self) -> QueueStats:
-        """Count the jobs in each state."""
-        return counting.count(self.jobs)
-
-    def list_jobs(self, state: str | None = None, *, limit: int | None = None) -> list[Job]:
-        """Return jobs in order of id, of one state or of all, at most `limit`."""
-        if state is not None and state not in State.values:
-            raise QueueError(f"{state!r:.80} is not a state; there are {', '.join(State.values)}.")
-        jobs = self.jobs if state is None else self.jobs.filter(state=state)
-        return list(jobs.order_by("pk")[: _checked_limit(limit)])
-
-    def dlq(self, *, limit: int | None = None) -> list[Job]:
-        """Return the dead letters, the newest first, at most `limit`."""
-        return list(self.jobs.dead()[: _checked_limit(limit)])
-
     def requeue_dead(self, job_id: str | None = None, *, id: int | None = None) -> int:
         """Make dead jobs ready again with all their attempts: one, or all; return how many."""
         jobs = self.jobs if job_id is None and id is None else self._selected(job_id, id)
@@ -274,8 +221,7 @@ class Queue:
 
         Inside a transaction the space is left to the database's own cleaning.
         """
-        done = transitions.compact(self.alias, self.jobs)
-        return CompactionResult(done.removed, done.bytes_before, done.bytes_after)
+        return transitions.compact(self.alias, self.jobs)
 
     def close(self) -> None:
         """Close this thread's connection to the database, unless it is in a transaction."""
@@ -312,15 +258,6 @@ class Queue:
             raise QueueError(f"{job} does not belong to queue {self.name}.")
         return job
 
-    def _selected(self, job_id: str | None, id: int | None) -> JobQuerySet:
-        if (job_id is None) == (id is None):
-            raise QueueError("Name the job by job_id or by id, one of the two.")
-        if id is None:
-            return self.jobs.filter(job_id=checked_key(job_id, "job_id"))
-        if isinstance(id, bool) or not isinstance(id, int):
-            raise QueueError(f"id must be a whole number, not {id!r:.80}.")
-        return self.jobs.filter(pk=id) if abs(id) < 2**63 else self.jobs.none()
-
 
 @contextmanager
 def naming_twin(name: str) -> Iterator[None]:
@@ -336,9 +273,3 @@ def naming_twin(name: str) -> Iterator[None]:
 def _holder() -> str:
     """Return who leases by hand: this process, by host and number."""
     return f"{clean(socket.gethostname(), 120)}:{os.getpid()}"
-
-
-def _checked_limit(limit: Any) -> int | None:
-    if limit is None or (isinstance(limit, int) and not isinstance(limit, bool) and limit >= 0):
-        return limit
-    raise QueueError(f"limit must be a whole number from 0, or None, not {limit!r:.80}.")

@@ -9,6 +9,7 @@ from . import settle
 from .enqueue import enqueue, enqueue_many
 from .lease import lease, refuse_transaction
 from .operate import (
+    CompactionResult,
     cancel,
     compact,
     delete,
@@ -20,6 +21,7 @@ from .operate import (
 from .sweep import prune, reap
 
 __all__ = [
+    "CompactionResult",
     "cancel",
     "compact",
     "delete",

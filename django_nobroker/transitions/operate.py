@@ -6,9 +6,8 @@ Batches go in the order of the ids and are small, so that they never lock out th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connections, transaction
 from django.db.models import FloatField, Value
@@ -26,13 +25,19 @@ BATCH = 500
 EDITABLE = (State.READY, State.DEAD)
 
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
-    """What compacting did: rows deleted, and the bytes of the table before and after."""
+class CompactionResult(NamedTuple):
+    """What compacting did: rows deleted, and the bytes of the table, None if it does not tell."""
 
     removed: int
     bytes_before: int | None
     bytes_after: int | None
+
+    def describe(self) -> str:
+        """Return the result as a sentence."""
+        jobs = f"{self.removed:,} finished job{'' if self.removed == 1 else 's'} removed"
+        if self.bytes_before is None or self.bytes_after is None:
+            return f"{jobs}."
+        return f"{jobs}; the table went from {self.bytes_before:,} to {self.bytes_after:,} bytes."
 
 
 def cancel(jobs: JobQuerySet) -> int:
@@ -110,7 +115,7 @@ def delete(jobs: JobQuerySet, *, states: Sequence[str] | None = None) -> int:
     return removed
 
 
-def compact(alias: str, jobs: JobQuerySet) -> Compaction:
+def compact(alias: str, jobs: JobQuerySet) -> CompactionResult:
     """Delete the done and cancelled jobs now, then give the space back to the database.
 
     Inside a transaction only the first half is possible.
@@ -121,7 +126,7 @@ def compact(alias: str, jobs: JobQuerySet) -> Compaction:
     removed = delete(jobs, states=[State.DONE, State.CANCELLED])
     if not connection.in_atomic_block:
         dialect.reclaim(connection)
-    return Compaction(removed, before, dialect.table_bytes(connection))
+    return CompactionResult(removed, before, dialect.table_bytes(connection))
 
 
 def pause(alias: str, queue: str, *, by: str = "") -> None:
