@@ -63,9 +63,9 @@ class Program:
             raise AssertionError(f"Exit code {found}, not {code}:\n{self.said}")
         return self.said
 
-    def stop(self, number=signal.SIGTERM):
-        """Ask the process to end, and wait until it has, with exit code 0."""
-        self.send(number)
+    def stop(self):
+        """Ask a worker to end, and wait until it has, with exit code 0."""
+        self.send(signal.SIGTERM)
         return self.wait()
 
     def kill(self):
@@ -140,6 +140,14 @@ class ProcessTestCase(TransactionTestCase):
     def wait_until_said(self, program, text):
         """Wait until a program has said something."""
         self.wait_for(lambda: text in program.said, f"{text!r} in {program.log.name}")
+
+    def stop_all(self, workers):
+        """Stop workers, but none before it has begun to listen to signals."""
+        for worker in workers:
+            self.wait_until_said(worker, "Ctrl-C stops it")
+            worker.send(signal.SIGTERM)
+        for worker in workers:
+            worker.wait()
 
     def marks(self, name):
         """Return the lines of a file that handlers write to; see `scene`."""

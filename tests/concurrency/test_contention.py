@@ -1,6 +1,5 @@
 """Producers, workers and people in each other's way: no conflict reaches any of them."""
 
-import signal
 import threading
 
 from django.contrib.auth.models import Group
@@ -65,10 +64,8 @@ class MixedLoadTests(ProcessTestCase):
             created += int(producer.wait().split()[-1])
         self.wait_for(lambda: not {"ready", "leased"} & self.states().keys(), "the end of all jobs")
         pruning.stop()
+        self.stop_all(workers)
         for worker in workers:
-            worker.send(signal.SIGTERM)
-        for worker in workers:
-            worker.wait()
             self.assert_no_conflict(worker)
         self.assertEqual(Group.objects.filter(name__startswith="effect ").count(), created)
         self.assertEqual(sum(worker.totals["succeeded"] for worker in workers), created)
@@ -95,8 +92,8 @@ class CancelUnderLoadTests(ProcessTestCase):
         self.wait_for(lambda: Job.objects.filter(state="done").exists(), "the first job")
         transitions.cancel(Job.objects.filter(queue="work", priority=-5))
         self.wait_for(lambda: not {"ready", "leased"} & self.states().keys(), "the end of all jobs")
+        self.stop_all(workers)
         for worker in workers:
-            worker.stop()
             self.assertNotIn("Traceback", worker.said)
             self.assertNotIn("eadlock", worker.said)
         self.assertLessEqual(self.states().keys(), {"done", "cancelled"})
@@ -119,8 +116,9 @@ class StrictIsolationTests(ProcessTestCase):
                 database = {"OPTIONS": {"isolation_level": level}}
                 workers = [self.worker("note", "-c", 2, database=database) for _ in range(4)]
                 self.wait_for_states(done=self.jobs)
+                self.stop_all(workers)
                 for worker in workers:
-                    self.assertNotIn("Traceback", worker.stop())
+                    self.assertNotIn("Traceback", worker.said)
                 self.assertEqual(len(self.marks("done")), self.jobs)
                 self.assertFalse(Job.objects.filter(attempts__gt=1).exists())
                 (self.scene / "done").unlink()

@@ -1,6 +1,5 @@
 """Many producers and workers at once: every job runs, and exactly once where nobody dies."""
 
-import signal
 import time
 
 from django.contrib.auth.models import Group
@@ -24,10 +23,7 @@ class LoadTests(ProcessTestCase):
             self.assertIn(f"created {self.jobs}\n", producer.wait())
         total = self.producers * self.jobs
         self.wait_for_states(done=total)
-        for worker in workers:
-            worker.send(signal.SIGTERM)
-        for worker in workers:
-            worker.wait()
+        self.stop_all(workers)
         self.assertEqual(Group.objects.count(), total)
         self.assertEqual(Job.objects.filter(attempts=1, fence=2).count(), total)
         self.assertEqual(sum(worker.totals["succeeded"] for worker in workers), total)
@@ -55,8 +51,7 @@ class KillTests(ProcessTestCase):
             producer.wait()
         total = self.producers * self.jobs
         self.wait_for_states(done=total)
-        for worker in workers:
-            worker.stop()
+        self.stop_all(workers)
         self.assertEqual(Group.objects.count(), total)
         losses = Attempt.objects.exclude(error_class="django_nobroker.exceptions.LeaseLost")
         self.assertEqual(list(losses), [], "nothing fails but by the death of a worker")

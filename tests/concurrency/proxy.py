@@ -1,0 +1,65 @@
+"""A TCP proxy before a database server, to take the server away from one process alone."""
+
+import socket
+import threading
+
+
+class Proxy:
+    """Passes bytes on to a server until it is cut; then it hangs up and refuses, until mended."""
+
+    def __init__(self, host, port):
+        self.target = (host, int(port))
+        self.is_cut = False
+        self.pairs = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def cut(self):
+        """Hang up all connections, and every new one."""
+        self.is_cut = True
+        for pair in self.pairs:
+            hang_up(*pair)
+
+    def mend(self):
+        """Serve new connections again."""
+        self.is_cut = False
+
+    def close(self):
+        """End for good."""
+        self.cut()
+        hang_up(self.listener)
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            if self.is_cut:
+                hang_up(client)
+                continue
+            server = socket.create_connection(self.target)
+            self.pairs.append((client, server))
+            for source, sink in ((client, server), (server, client)):
+                threading.Thread(target=carry, args=(source, sink), daemon=True).start()
+
+
+def carry(source, sink):
+    """Pass bytes on until either side is gone."""
+    try:
+        while data := source.recv(65536):
+            sink.sendall(data)
+    except OSError:
+        pass
+    hang_up(source, sink)
+
+
+def hang_up(*sockets):
+    """Close sockets so that whoever waits for one of them is woken."""
+    for one in sockets:
+        try:
+            one.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        one.close()
