@@ -1,4 +1,7 @@
-"""The handlers of the workers that these tests start. Their effects are Groups: names are unique."""
+"""The handlers of the workers that these tests start.
+
+Their effects are Groups, whose names are unique.
+"""
 
 import asyncio
 import ctypes

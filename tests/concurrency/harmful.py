@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from django.contrib.auth.models import Group
 from django.db import IntegrityError, connection, connections, transaction
@@ -44,10 +45,8 @@ def end_process(job):
 def swallow_error():
     with transaction.atomic():
         Group.objects.create(name="left behind")
-        try:
+        with suppress(IntegrityError):
             Group.objects.create(name="left behind")
-        except IntegrityError:
-            pass
 
 
 def turn_autocommit_off():

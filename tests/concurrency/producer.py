@@ -5,6 +5,7 @@ Any error ends it with a traceback. Its last line says how many jobs it created.
 
 import argparse
 import random
+import sys
 import time
 
 import django
@@ -24,7 +25,7 @@ def main():
         made = mixed(options, number) if options.mixed else plain(options, number)
         created += made
         time.sleep(options.pause)
-    print(f"created {created}")
+    sys.stdout.write(f"created {created}\n")
 
 
 def plain(options, number):

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from contextlib import suppress
 
 
 class Proxy:
@@ -47,19 +48,15 @@ class Proxy:
 
 def carry(source, sink):
     """Pass bytes on until either side is gone."""
-    try:
+    with suppress(OSError):
         while data := source.recv(65536):
             sink.sendall(data)
-    except OSError:
-        pass
     hang_up(source, sink)
 
 
 def hang_up(*sockets):
     """Close sockets so that whoever waits for one of them is woken."""
     for one in sockets:
-        try:
+        with suppress(OSError):
             one.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
         one.close()

@@ -1,4 +1,4 @@
-"""A worker with a fault built in: `python -m tests.concurrency.sabotage FAULT HANDLER [options]`."""
+"""A worker with a fault: `python -m tests.concurrency.sabotage FAULT HANDLER [options]`."""
 
 import itertools
 import sys

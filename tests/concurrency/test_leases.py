@@ -16,7 +16,8 @@ HANDLERS = "tests.concurrency.handlers"
 class RenewalTests(ProcessTestCase):
     nobroker = QUICK | {
         "QUEUES": {
-            name: {"HANDLER": f"{HANDLERS}.{name}"} for name in ("sleep", "sleep_async", "block_loop")
+            name: {"HANDLER": f"{HANDLERS}.{name}"}
+            for name in ("sleep", "sleep_async", "block_loop")
         }
     }
 

@@ -51,9 +51,7 @@ class QuickstartTests(ProcessTestCase):
             self.assertGreaterEqual(
                 due[number + 1] + GRAIN, failed.started_at + timedelta(seconds=least)
             )
-            self.assertLessEqual(
-                due[number + 1], failed.ended_at + timedelta(seconds=most) + GRAIN
-            )
+            self.assertLessEqual(due[number + 1], failed.ended_at + timedelta(seconds=most) + GRAIN)
             self.assertGreaterEqual(attempts[number + 1].started_at + GRAIN, due[number + 1])
 
 

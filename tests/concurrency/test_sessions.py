@@ -31,7 +31,8 @@ class LeftBehindTests(ProcessTestCase):
         self.queue.enqueue_many(range(100))
         self.start("worker", "-m", "django", "nobroker_work", f"{HARMFUL}:count_queries",
                    "-c", 2, "--burst").wait()  # fmt: skip
-        self.assertEqual(self.marks("queries"), ["1"] * 100)
+        # Each of the two threads has connected once, which takes statements on MySQL.
+        self.assertGreaterEqual(self.marks("queries").count("1"), 98)
 
 
 class TakenAwayTests(ProcessTestCase):
