@@ -16,6 +16,10 @@ class Elsewhere:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
+    def wait(self, seconds):
+        """Wait until the call has ended, at most so long."""
+        self._thread.join(seconds)
+
     def answer(self):
         self._thread.join(PATIENCE)
         if self._thread.is_alive():

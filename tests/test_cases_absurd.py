@@ -1,4 +1,4 @@
-"""Many jobs at once, and terms that are absurd: stored and sorted right, or refused before a write."""
+"""Many jobs at once, and absurd terms: stored and sorted right, or refused before a write."""
 
 from datetime import UTC, datetime, timedelta
 
