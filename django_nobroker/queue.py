@@ -26,6 +26,7 @@ from .exceptions import QueueError
 from .failures import Failure, clean
 from .models import Job, State
 from .policies import checked_attempts
+from .reading import QueueReader
 from .transitions import CompactionResult, settle
 from .transitions.enqueue import Terms, checked_key
 
