@@ -6,11 +6,15 @@ from contextlib import suppress
 
 
 class Proxy:
-    """Passes bytes on to a server until it is cut; then it hangs up and refuses, until mended."""
+    """Passes bytes on to a server until it is cut; then it hangs up and refuses, until mended.
+
+    When it is stalled it hangs up nobody, and passes nothing on.
+    """
 
     def __init__(self, host, port):
         self.target = (host, int(port))
         self.is_cut = False
+        self.stalled_by = None
         self.pairs = []
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
@@ -25,6 +29,10 @@ class Proxy:
     def mend(self):
         """Serve new connections again."""
         self.is_cut = False
+
+    def stall(self, word=b""):
+        """Pass nothing on any more where a client sends this word, or anything."""
+        self.stalled_by = word
 
     def close(self):
         """End for good."""
@@ -43,15 +51,17 @@ class Proxy:
             server = socket.create_connection(self.target)
             self.pairs.append((client, server))
             for source, sink in ((client, server), (server, client)):
-                threading.Thread(target=carry, args=(source, sink), daemon=True).start()
+                threading.Thread(target=self.carry, args=(source, sink), daemon=True).start()
 
-
-def carry(source, sink):
-    """Pass bytes on until either side is gone."""
-    with suppress(OSError):
-        while data := source.recv(65536):
-            sink.sendall(data)
-    hang_up(source, sink)
+    def carry(self, source, sink):
+        """Pass bytes on until either side is gone, or keep them when stalled."""
+        is_stalled = False
+        with suppress(OSError):
+            while data := source.recv(65536):
+                is_stalled = is_stalled or self.stalled_by is not None and self.stalled_by in data
+                if not is_stalled:
+                    sink.sendall(data)
+        hang_up(source, sink)
 
 
 def hang_up(*sockets):
