@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 from .exceptions import QueueError
 
@@ -51,3 +53,21 @@ class BackoffPolicy:
         ceiling = self.ceiling(attempt)
         # Jitter spreads load; nothing secret hangs on it.
         return ceiling * (1 - self.jitter * random.random())
+
+
+def checked_backoff(value: Any, name: str) -> BackoffPolicy:
+    """Return a policy, also from a dictionary of its fields; raise QueueError for what is none."""
+    if isinstance(value, BackoffPolicy):
+        return value
+    if not isinstance(value, Mapping):
+        raise QueueError(f"{name} must be a BackoffPolicy or a dictionary, not {value!r:.80}.")
+    known = {item.name for item in fields(BackoffPolicy)}
+    unknown = sorted(map(str, value.keys() - known))
+    if unknown:
+        raise QueueError(
+            f"{name} has no key {unknown[0]!r:.80}; it takes {', '.join(sorted(known))}."
+        )
+    try:
+        return BackoffPolicy(**value)
+    except QueueError as error:
+        raise QueueError(f"{name}: {error}") from None

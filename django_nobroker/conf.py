@@ -15,7 +15,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
-from .backoff import BackoffPolicy
+from .backoff import BackoffPolicy, checked_backoff
 from .durations import seconds_of
 from .exceptions import QueueError
 from .policies import checked_attempts
@@ -101,21 +101,6 @@ def _attempts(value: Any, name: str) -> int:
     return checked_attempts(value, name)  # type: ignore[no-any-return]
 
 
-def _backoff(value: Any, name: str) -> BackoffPolicy:
-    if isinstance(value, BackoffPolicy):
-        return value
-    if not isinstance(value, Mapping):
-        raise QueueError(f"{name} must be a dictionary of base, factor, max_delay and jitter.")
-    try:
-        return BackoffPolicy(**value)
-    except TypeError:
-        raise QueueError(
-            f"{name} has an unknown key; it takes base, factor, max_delay and jitter."
-        ) from None
-    except QueueError as error:
-        raise QueueError(f"{name}: {error}") from None
-
-
 def _handler(value: Any, name: str) -> str | None:
     if value is None or (isinstance(value, str) and "." in value.strip(".")):
         return value
@@ -132,7 +117,7 @@ _OPTIONS = {
     "MAX_ATTEMPTS": ("max_attempts", _attempts),
     "TIMEOUT": (None, _no_timeout),
     "UNKNOWN_GRACE": ("unknown_grace", _period),
-    "BACKOFF": ("backoff", _backoff),
+    "BACKOFF": ("backoff", checked_backoff),
     "KEEP_DONE": ("keep_done", _period_or_none),
     "KEEP_DEAD": ("keep_dead", _period_or_none),
     "HANDLER": ("handler", _handler),

@@ -73,6 +73,13 @@ def _depth(text: str) -> int:
 
 def _complaint(value: Any, where: str) -> str | None:
     """Name the first place in `value` that JSON cannot give back, or None."""
+    try:
+        return _first_complaint(value, where)
+    except RecursionError:
+        return f"{where} is nested too deeply, or holds itself."
+
+
+def _first_complaint(value: Any, where: str) -> str | None:
     if value is None or isinstance(value, bool | str):
         return None
     if isinstance(value, int):
@@ -82,7 +89,7 @@ def _complaint(value: Any, where: str) -> str | None:
     if isinstance(value, dict):
         return _mapping_complaint(value, where)
     if isinstance(value, list):
-        found = (_complaint(item, f"{where}[{index}]") for index, item in enumerate(value))
+        found = (_first_complaint(item, f"{where}[{index}]") for index, item in enumerate(value))
         return next((complaint for complaint in found if complaint), None)
     hint = "; make it a list" if isinstance(value, tuple | set | frozenset) else ""
     return f"{where} is a {type(value).__name__}, which JSON cannot give back{hint}."
@@ -92,7 +99,7 @@ def _mapping_complaint(value: Mapping[Any, Any], where: str) -> str | None:
     for key, item in value.items():
         if not isinstance(key, str):
             return f"{where} has the key {key!r:.80}: keys in JSON are strings."
-        complaint = _complaint(item, f"{where}[{key!r:.80}]")
+        complaint = _first_complaint(item, f"{where}[{key!r:.80}]")
         if complaint:
             return complaint
     return None

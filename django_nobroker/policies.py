@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from .backoff import BackoffPolicy
+from .backoff import BackoffPolicy, checked_backoff
 from .exceptions import QueueError
 
 ATTRIBUTE = "nobroker_policy"
@@ -53,7 +53,7 @@ def policy(
     """
     chosen = Policy(
         max_attempts=checked_attempts(max_attempts),
-        backoff=BackoffPolicy(**backoff) if isinstance(backoff, dict) else backoff,
+        backoff=None if backoff is None else checked_backoff(backoff, "backoff"),
         retry_on=_checked_exceptions(retry_on, "retry_on"),
         dead_on=_checked_exceptions(dead_on, "dead_on"),
     )

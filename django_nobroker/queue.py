@@ -20,7 +20,7 @@ from django.core.exceptions import SynchronousOnlyOperation
 from django.db import connections, models
 
 from . import conf, sql, transitions
-from .backoff import BackoffPolicy
+from .backoff import BackoffPolicy, checked_backoff
 from .durations import seconds_of
 from .exceptions import QueueError
 from .failures import Failure, clean
@@ -60,9 +60,7 @@ class Queue(QueueReader):
         if max_attempts is not None:
             own["max_attempts"] = checked_attempts(max_attempts)
         if backoff is not None:
-            if not isinstance(backoff, BackoffPolicy):
-                raise QueueError(f"backoff must be a BackoffPolicy, not {backoff!r:.80}.")
-            own["backoff"] = backoff
+            own["backoff"] = checked_backoff(backoff, "backoff")
         self._own = own
         self._in_touch_since: float | None = None
 
@@ -147,6 +145,8 @@ class Queue(QueueReader):
         self._reap(options)
         jobs: list[Job] = []
         for lane in self._lanes(connection):
+            if lane.solo and jobs:
+                break
             wanted = 1 if lane.solo else count - len(jobs)
             claim = sql.Claim(lane, wanted, _holder(), seconds)
             jobs += transitions.lease(connection.alias, claim)
@@ -165,7 +165,7 @@ class Queue(QueueReader):
         Raises LeaseLost if the job is no longer held, and marks that transaction for rollback.
         """
         forget = self.options.keep_done == 0
-        settle.apply_one(self.alias, settle.acked(self._mine(job), forget=forget))
+        settle.apply_one(self.alias, settle.acked(self._held(job), forget=forget))
 
     def nack(self, job: Job, *, error: object = None, delay: Seconds | None = None) -> Job:
         """Record a failed attempt; return the job, to be tried again or dead.
@@ -174,7 +174,7 @@ class Queue(QueueReader):
         Raises LeaseLost if the job is no longer held.
         """
         if delay is None:
-            seconds = self.options.backoff.delay(self._mine(job).attempts)
+            seconds = self.options.backoff.delay(self._held(job).attempts)
         else:
             seconds = seconds_of(delay, "delay")
         settle.apply_one(self.alias, settle.nacked(job, Failure.of(error), seconds))
@@ -186,7 +186,7 @@ class Queue(QueueReader):
         Raises LeaseLost if it is no longer held.
         """
         ahead = seconds_of(seconds, "seconds", at_least=0.0)
-        if not settle.extend(self.alias, [(self._mine(job), ahead)]):
+        if not settle.extend(self.alias, [(self._held(job), ahead)]):
             raise settle.lease_lost(self.alias, job)
         return self.get(id=job.id)
 
@@ -199,7 +199,7 @@ class Queue(QueueReader):
             raise QueueError(f"fraction must be a number from 0 to 1, not {fraction!r:.80}.")
         if not 0 <= fraction <= 1:
             raise QueueError(f"fraction must be from 0 to 1, not {fraction}.")
-        settle.progress(self.alias, self._mine(job), float(fraction), clean(str(note), 200))
+        settle.progress(self.alias, self._held(job), float(fraction), clean(str(note), 200))
 
     def requeue_dead(self, job_id: str | None = None, *, id: int | None = None) -> int:
         """Make dead jobs ready again with all their attempts: one, or all; return how many."""
@@ -254,9 +254,12 @@ class Queue(QueueReader):
                 queues=[self.name],
             )
 
-    def _mine(self, job: Job) -> Job:
+    def _held(self, job: Job) -> Job:
         if job.queue != self.name:
             raise QueueError(f"{job} does not belong to queue {self.name}.")
+        if job.state != State.LEASED:
+            # Read, not leased: it has the fence of whoever holds the job.
+            raise settle.lease_lost(self.alias, job)
         return job
 
 

@@ -25,14 +25,17 @@ KINDS = {"float": "DOUBLE", "integer": "BIGINT", "text": "LONGTEXT"}
 LANES = """SELECT queue, priority, lease_losses,
   TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), MIN(available_at)) / 1000000.0
 FROM {table} WHERE state = 'ready'{named} GROUP BY queue, priority, lease_losses"""
-CANDIDATES = """SELECT {columns} FROM {table} WHERE state = 'ready' AND queue = %s
-  AND priority = %s AND lease_losses = %s AND available_at <= UTC_TIMESTAMP(6){kinds}
+CANDIDATES = """SELECT {columns} FROM {table} FORCE INDEX (nobroker_job_lane)
+  WHERE state = 'ready' AND queue = %s AND priority = %s AND lease_losses = %s AND available_at <= UTC_TIMESTAMP(6){kinds}
   ORDER BY available_at, id LIMIT %s FOR UPDATE SKIP LOCKED"""
-# STRAIGHT_JOIN: in the order of the batch, which is that of the ids, by primary key.
+# STRAIGHT_JOIN: in the order of the batch, which is that of the ids. FORCE INDEX: on a small
+# table MySQL would rather scan, and wait for every row that anybody has locked.
 MOVE = """UPDATE JSON_TABLE(%s, '$[*]' COLUMNS ({columns})) AS given
-STRAIGHT_JOIN {table} ON {table}.id = given.given_id AND {table}.fence = given.given_fence
+STRAIGHT_JOIN {table} FORCE INDEX (PRIMARY)
+  ON {table}.id = given.given_id AND {table}.fence = given.given_fence
 SET {sets}"""
-LOCK = """SELECT id, fence FROM {table} WHERE id IN ({ids}) ORDER BY id FOR UPDATE{skip}"""
+LOCK = """SELECT id, fence FROM {table} FORCE INDEX (PRIMARY)
+  WHERE id IN ({ids}) ORDER BY id FOR UPDATE{skip}"""
 
 LAZY_FLUSH = Problem(
     "nobroker.W004",
@@ -110,7 +113,8 @@ class MySQL(BatchDialect):
                 sets, params = assignments(alias, move, GivenParameter)
                 ids = ", ".join(str(job.id) for job in jobs)
                 cursor.execute(
-                    f"UPDATE {table} SET {sets} WHERE id IN ({ids})", filled(params, claim.given)
+                    f"UPDATE {table} FORCE INDEX (PRIMARY) SET {sets} WHERE id IN ({ids})",
+                    filled(params, claim.given),
                 )
             return jobs
 

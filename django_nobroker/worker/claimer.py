@@ -16,7 +16,7 @@ from .holdings import Held, Holdings
 from .lanes import Lanes
 from .ledger import Ledger
 from .options import WorkerOptions
-from .pace import Pace
+from .pace import AHEAD, Pace
 
 logger = logging.getLogger("django_nobroker")
 
@@ -38,7 +38,7 @@ class Claimer:
         pace: Pace,
         queue_options: Callable[[str], conf.QueueOptions],
     ) -> None:
-        self._alias = alias
+        self.alias = alias
         self._identity = identity
         self._options = options
         self._handlers = handlers
@@ -56,7 +56,8 @@ class Claimer:
         if self._holdings.has_solo:
             # Until it is settled: a crash would take it down although it had finished.
             return max(0, min(concurrency - len(self._holdings), self._left()))
-        ahead = self._pace.prefetch()
+        # One that runs long may be all that runs: then nothing is to wait behind it.
+        ahead = 0 if self._holdings.is_stalled(AHEAD) else self._pace.prefetch()
         # In halves, so that claims are few and large. Said before the look, so that a job which
         # finishes in between is not missed.
         self._holdings.wake_at = max(concurrency - 1, ahead // 2)
@@ -107,7 +108,7 @@ class Claimer:
         claim = sql.Claim(
             lane, count, self._identity, options.visibility_timeout, payloads=True, tasks=False
         )
-        jobs = transitions.lease(self._alias, claim)
+        jobs = transitions.lease(self.alias, claim)
         held = [Held(job, handler, options, deadline=deadline, solo=lane.solo) for job in jobs]
         if held:
             self._holdings.add(held)
@@ -122,10 +123,10 @@ class Claimer:
         return 2**31 if most is None else most - self._ledger.stats.leased
 
     def _read_lanes(self, queues: Any) -> list[sql.Lane]:
-        connection = connections[self._alias]
+        connection = connections[self.alias]
         now = time.monotonic()
         if now >= self._paused_until:
-            paused = QueueControl.objects.using(self._alias).values_list("queue", flat=True)
+            paused = QueueControl.objects.using(self.alias).values_list("queue", flat=True)
             self._paused = frozenset(paused)
             self._paused_until = now + PAUSED_FOR
         lanes = sql.dialect(connection).lanes(connection, queues)

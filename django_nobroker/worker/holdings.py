@@ -25,6 +25,7 @@ class Held:
         "handler",
         "interrupted",
         "is_finished",
+        "is_lost",
         "job",
         "options",
         "solo",
@@ -44,6 +45,8 @@ class Held:
         self.started: float | None = None
         self.warned = False
         self.is_finished = False
+        # The database has said so; `job.lease_lost` may only be a fear.
+        self.is_lost = False
         # Cancelled because the worker ends, through no fault of the job.
         self.interrupted = False
         # Set while an async handler runs.
@@ -56,7 +59,7 @@ class Held:
 
     def lose(self) -> None:
         """Note that the job is no longer ours; stop its handler if that can be stopped."""
-        self.job.lease_lost = True
+        self.is_lost = self.job.lease_lost = True
         cancel = self.cancel
         if cancel is not None:
             cancel()
@@ -70,6 +73,7 @@ class Holdings:
         self._held: dict[int, Held] = {}
         self._unfinished = 0
         self._solo = 0
+        self._moved_at = time.monotonic()
         self._wake = wake
         # The claimer is woken when no more than so many are unfinished, or as soon as something
         # is settled.
@@ -78,6 +82,7 @@ class Holdings:
 
     def add(self, held: Iterable[Held]) -> None:
         """Take in jobs that have just been leased."""
+        self._moved_at = time.monotonic()
         with self._lock:
             for one in held:
                 self._held[one.job.id] = one
@@ -86,6 +91,7 @@ class Holdings:
 
     def finished(self, held: Held) -> None:
         """Note that a job's handler is through, or that it will not be started."""
+        self._moved_at = time.monotonic()
         with self._lock:
             held.is_finished = True
             self._unfinished -= 1
@@ -100,6 +106,17 @@ class Holdings:
                     self._solo -= one.solo
         if self.wake_when_settled:
             self._wake()
+
+    def is_stalled(self, seconds: float) -> bool:
+        """Return whether jobs run, and for so long none has been taken in or has finished."""
+        return self._unfinished > 0 and time.monotonic() - self._moved_at > seconds
+
+    def lapsed_now(self) -> list[Held]:
+        """Return the jobs whose lease has run out since the last call, marked as perhaps lost."""
+        lapsed = [held for held in self.all() if held.lapsed and not held.job.lease_lost]
+        for held in lapsed:
+            held.job.lease_lost = True
+        return lapsed
 
     @property
     def unfinished(self) -> int:

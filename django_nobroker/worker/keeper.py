@@ -15,7 +15,7 @@ from ..clock import Ahead, Now
 from ..models import WorkerProcess
 from ..transitions import settle
 from .holdings import Held, Holdings
-from .ledger import Ledger, write_minutes
+from .ledger import Ledger
 from .link import STATEMENT_ERRORS, Link, Unreachable
 from .options import WorkerOptions
 from .settler import extra
@@ -32,6 +32,7 @@ HEARTBEAT_EVERY = 10.0
 MINUTES_EVERY = 60.0
 # A worker that has not been heard of for so many heartbeats is taken off the list.
 FORGOTTEN_AFTER = 60 * HEARTBEAT_EVERY
+SIGN_OFF_TRIES = 2
 # A handler that runs so many visibility timeouts is worth a warning.
 LONG_RUN = 10
 
@@ -71,9 +72,14 @@ class Keeper:
         """The loop; at its end the last minutes are written and the worker signs off."""
         while not self._stopped.wait(self.beat()):
             pass
-        try:
-            self._link.run(self.sign_off)
-        except Unreachable:
+        for _ in range(SIGN_OFF_TRIES):
+            try:
+                self._link.run(self.sign_off)
+                break
+            except Unreachable:
+                # The connection had broken, and has been dropped: the next try has a new one.
+                continue
+        else:
             logger.warning("Worker %s could not sign off.", self._process.identity)
         self._link.close()
 
@@ -94,7 +100,6 @@ class Keeper:
             logger.exception("The keeper's sweep failed; the next one is due in a moment.")
         except Unreachable:
             self._in_touch_since = None
-            self._warn_of_lapsed()
         return min(LONGEST_BEAT, shortest / BEATS_A_LEASE)
 
     def renew(self) -> None:
@@ -103,7 +108,7 @@ class Keeper:
         due = [
             held
             for held in self._holdings.all()
-            if not held.job.lease_lost
+            if not held.is_lost
             and held.deadline - now < held.options.visibility_timeout * RENEW_BELOW
         ]
         if not due:
@@ -117,6 +122,7 @@ class Keeper:
         for held in due:
             if held.job.id in renewed:
                 held.deadline = now + held.options.visibility_timeout
+                held.job.lease_lost = False
                 self._warn_of_long_run(held, now)
             else:
                 missing.append(held)
@@ -132,7 +138,7 @@ class Keeper:
         if self._is_due("heartbeat", HEARTBEAT_EVERY):
             self.show()
         if self._is_due("minutes", MINUTES_EVERY):
-            write_minutes(self._alias, self._ledger.take_minutes())
+            self._ledger.write(self._alias)
 
     def show(self) -> None:
         """Write the row that people see."""
@@ -146,7 +152,7 @@ class Keeper:
 
     def sign_off(self) -> None:
         """Write the last minutes and remove the row that people see."""
-        write_minutes(self._alias, self._ledger.take_minutes())
+        self._ledger.write(self._alias)
         WorkerProcess.objects.using(self._alias).filter(pk=self._process.pk).delete()
 
     def _reap(self) -> None:
@@ -185,18 +191,6 @@ class Keeper:
                 held.job,
                 extra=extra(held.job),
             )
-
-    def _warn_of_lapsed(self) -> None:
-        """Say once for each job that its lease could not be renewed in time."""
-        for held in self._holdings.all():
-            if held.lapsed and not held.job.lease_lost:
-                held.job.lease_lost = True
-                logger.warning(
-                    "%s: its lease has run out while the database could not be reached; "
-                    "another worker may have taken it.",
-                    held.job,
-                    extra=extra(held.job),
-                )
 
     def _warn_of_long_run(self, held: Held, now: float) -> None:
         limit = LONG_RUN * held.options.visibility_timeout

@@ -11,6 +11,9 @@ from .options import WorkerOptions
 # Lanes are read again when what was read is this many times older than the reading took.
 FRESH = 20.0
 FRESH_AT_MOST = 1.0
+# A reading that takes fewer seconds is repeated after every wait, so that what came meanwhile
+# with a higher rank is leased first.
+CHEAP = 0.01
 
 
 class Lanes:
@@ -28,6 +31,7 @@ class Lanes:
         self._lanes: list[sql.Lane] = []
         self._read_at = 0.0
         self._fresh_until = 0.0
+        self._took = 0.0
         self._last_queue = ""
 
     def due(self) -> list[sql.Lane]:
@@ -48,6 +52,11 @@ class Lanes:
         """Take note that a queue had its turn."""
         self._last_queue = queue
 
+    def grow_old(self) -> None:
+        """Have the lanes read again after a wait, unless reading them takes its time."""
+        if self._took < CHEAP:
+            self.expire()
+
     def expire(self) -> None:
         """Have the lanes read again at the next question: one has run dry."""
         self._fresh_until = 0.0
@@ -57,8 +66,8 @@ class Lanes:
         found = self._read(self._options.queues)
         self._lanes = [lane for lane in found if lane.queue not in self._options.exclude]
         self._read_at = time.monotonic()
-        took = self._read_at - began
-        self._fresh_until = self._read_at + min(FRESH * took, FRESH_AT_MOST)
+        self._took = self._read_at - began
+        self._fresh_until = self._read_at + min(FRESH * self._took, FRESH_AT_MOST)
 
     def _rank(self, queue: str) -> tuple[int, str]:
         if self._options.queues is not None:

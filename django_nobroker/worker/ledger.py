@@ -7,7 +7,7 @@ from collections import defaultdict
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from django.db import IntegrityError, transaction
+from django.db import Error, IntegrityError, transaction
 from django.db.models import F
 
 from ..models import Minute
@@ -70,26 +70,36 @@ class Ledger:
         with self._lock:
             return WorkerStats(**self._totals)
 
-    def take_minutes(self) -> list[tuple[str, datetime, dict[str, float]]]:
-        """Return what is to be added to the minutes of each queue, and begin again."""
+    def write(self, alias: str) -> None:
+        """Add what is not yet written to the minutes in the database, or keep it for later."""
         with self._lock:
             taken, self._minutes = self._minutes, {}
-        return [(queue, minute, tally) for (queue, minute), tally in taken.items()]
+        try:
+            with transaction.atomic(using=alias):
+                for (queue, minute), tally in taken.items():
+                    add_to_minute(alias, queue, minute, tally)
+        except Error:
+            with self._lock:
+                for key, tally in taken.items():
+                    kept = self._minutes.setdefault(key, defaultdict(float))
+                    for name, amount in tally.items():
+                        kept[name] += amount
+            raise
 
     def _tally(self, held: Held) -> dict[str, float]:
         minute = datetime.now(UTC).replace(second=0, microsecond=0)
         return self._minutes.setdefault((held.job.queue, minute), defaultdict(float))
 
 
-def write_minutes(alias: str, minutes: list[tuple[str, datetime, dict[str, float]]]) -> None:
-    """Add tallies to the minutes in the database."""
-    for queue, minute, tally in minutes:
-        mine: Any = Minute.objects.using(alias).filter(queue=queue, minute=minute)
-        changes = {name: F(name) + amount for name, amount in tally.items()}
-        if mine.update(**changes):
-            continue
-        try:
-            with transaction.atomic(using=alias):
-                Minute.objects.using(alias).create(queue=queue, minute=minute, **tally)
-        except IntegrityError:
-            mine.update(**changes)
+def add_to_minute(alias: str, queue: str, minute: datetime, tally: dict[str, float]) -> None:
+    """Add a tally to the row of a queue's minute."""
+    mine: Any = Minute.objects.using(alias).filter(queue=queue, minute=minute)
+    changes = {name: F(name) + amount for name, amount in tally.items()}
+    if mine.update(**changes):
+        return
+    try:
+        with transaction.atomic(using=alias):
+            Minute.objects.using(alias).create(queue=queue, minute=minute, **tally)
+    except IntegrityError:
+        # Another worker was first.
+        mine.update(**changes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import random
 import threading
@@ -24,6 +25,13 @@ CONFLICT_TRIES = 20
 STATEMENT_ERRORS = (IntegrityError, DataError, NotSupportedError)
 # On SQLite the parts of a worker take turns, instead of waiting in the busy handler's sleeps.
 _turns = threading.RLock()
+_breaks = itertools.count()
+_last_break = 0
+
+
+def breaks() -> int:
+    """Return a number that changes whenever a connection of the worker's own has broken."""
+    return _last_break
 
 
 class Unreachable(Exception):
@@ -94,6 +102,8 @@ class Link:
         return sql.dialect(connections[self.alias]).is_conflict(error)
 
     def _drop(self, error: Exception) -> None:
+        global _last_break
+        _last_break = next(_breaks) + 1
         self._pause = min(LONGEST_PAUSE, max(FIRST_PAUSE, self._pause * 2))
         if self._down_since is None:
             self._down_since = time.monotonic()

@@ -5,7 +5,6 @@ A job that waits behind another one in this worker could be running in another w
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from ..models import Job
@@ -27,30 +26,21 @@ class Pace:
         self._mean: float | None = None
         self._limit = 0
         self._size = 0.0
-        self._moved_at = time.monotonic()
 
     def ran(self, seconds: float) -> None:
         """Take note of a job's run time: at once when it is longer, by and by when shorter."""
-        self._moved_at = time.monotonic()
         if self._mean is None or seconds > self._mean:
             self._mean = seconds
         else:
             self._mean += WEIGHT * (seconds - self._mean)
 
     def prefetch(self) -> int:
-        """Return how many jobs may wait here unstarted.
-
-        None if no job has ended just now: one that runs long may be all that runs.
-        """
-        if self._mean is None or self.is_stalled(AHEAD):
+        """Return how many jobs may wait here unstarted."""
+        if self._mean is None:
             return 0
         by_time = int(AHEAD * self._concurrency / max(self._mean, 1e-6))
         by_size = int(MOST_TEXT / max(self._size, 1.0))
         return min(by_time, by_size, self._limit, MOST)
-
-    def is_stalled(self, seconds: float) -> bool:
-        """Return whether no job has ended for so long."""
-        return time.monotonic() - self._moved_at > seconds
 
     def claimed(self, jobs: Sequence[Job]) -> None:
         """Take note of the jobs that a claim found."""

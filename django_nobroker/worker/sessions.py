@@ -13,6 +13,7 @@ from typing import Any
 from django.db import connections
 
 from .. import sql
+from . import link
 from .link import discard
 
 # Seconds without use after which a connection is tried before a handler gets it.
@@ -44,13 +45,16 @@ class Sessions:
     def __init__(self) -> None:
         self._watches: dict[str, _Watch] = {}
         self._last_used = time.monotonic()
+        self._breaks_seen = link.breaks()
         for alias in connections:
             self._watch(alias)
 
     def before_job(self) -> None:
-        """Drop connections that died while they were idle."""
-        if time.monotonic() - self._last_used < IDLE:
+        """Drop connections that died while they were idle, or with one of the worker's own."""
+        breaks = link.breaks()
+        if time.monotonic() - self._last_used < IDLE and breaks == self._breaks_seen:
             return
+        self._breaks_seen = breaks
         for connection in self._open():
             if not connection.is_usable():
                 self._replace(connection.alias)
@@ -59,7 +63,7 @@ class Sessions:
         """Roll back and close what a handler did not leave as it found it."""
         self._last_used = time.monotonic()
         for connection in self._open():
-            if self._watches[connection.alias].dirty or not is_clean(connection):
+            if self._is_dirty(connection) or not is_clean(connection):
                 self._replace(connection.alias)
             elif connection.queries_logged:
                 connection.queries_log.clear()
@@ -76,13 +80,27 @@ class Sessions:
             if connection.connection is not None or connection.in_atomic_block
         ]
 
+    def _is_dirty(self, connection: Any) -> bool:
+        watch = self._watches.get(connection.alias)
+        # A handler that put another wrapper in the place of the watched one is not trusted.
+        return watch is None or watch not in connection.execute_wrappers or watch.dirty
+
     def _replace(self, alias: str) -> None:
         discard(alias)
         self._watch(alias)
 
     def _watch(self, alias: str) -> None:
         watch = self._watches[alias] = _Watch()
-        connections[alias].execute_wrappers.append(watch)
+        connection: Any = connections[alias]
+        connection.execute_wrappers.append(watch)
+        connect = connection.connect
+
+        def connect_and_forget() -> None:
+            connect()
+            # What Django and the project set up for a new session is not the handler's doing.
+            watch.dirty = False
+
+        connection.connect = connect_and_forget
 
 
 class _Watch:

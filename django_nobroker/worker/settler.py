@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ..failures import Failure
 from ..models import Job
+from ..outcomes import Snooze
 from ..transitions import settle
 from .holdings import Held, Holdings
 from .ledger import Ledger
@@ -108,7 +109,7 @@ class Settler:
         if seconds is None:
             return held, settle.released(held.job), 0.0
         self._pace.ran(seconds)
-        if error is not None and not held.job.lease_lost:
+        if error is not None and not held.is_lost and not isinstance(error, Snooze):
             log_failure(held, error)
         if isinstance(error, Unreadable):
             return held, settle.rejected(held.job, Failure.of(error)), seconds
