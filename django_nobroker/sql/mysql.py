@@ -26,7 +26,8 @@ LANES = """SELECT queue, priority, lease_losses,
   TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), MIN(available_at)) / 1000000.0
 FROM {table} WHERE state = 'ready'{named} GROUP BY queue, priority, lease_losses"""
 CANDIDATES = """SELECT {columns} FROM {table} FORCE INDEX (nobroker_job_lane)
-  WHERE state = 'ready' AND queue = %s AND priority = %s AND lease_losses = %s AND available_at <= UTC_TIMESTAMP(6){kinds}
+  WHERE state = 'ready' AND queue = %s AND priority = %s AND lease_losses = %s
+  AND available_at <= UTC_TIMESTAMP(6){kinds}
   ORDER BY available_at, id LIMIT %s FOR UPDATE SKIP LOCKED"""
 # STRAIGHT_JOIN: in the order of the batch, which is that of the ids. FORCE INDEX: on a small
 # table MySQL would rather scan, and wait for every row that anybody has locked.

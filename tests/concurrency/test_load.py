@@ -25,7 +25,7 @@ class LoadTests(ProcessTestCase):
         self.wait_for_states(done=total)
         self.stop_all(workers)
         self.assertEqual(Group.objects.count(), total)
-        self.assertEqual(Job.objects.filter(attempts=1, fence=2).count(), total)
+        self.assertEqual(Job.objects.filter(attempts=1).count(), total)
         self.assertEqual(sum(worker.totals["succeeded"] for worker in workers), total)
         self.assertFalse(Attempt.objects.exists())
         self.assertFalse(WorkerProcess.objects.exists())
