@@ -15,6 +15,8 @@ class Proxy:
         self.target = (host, int(port))
         self.is_cut = False
         self.stalled_by = None
+        # Those whose words were not passed on.
+        self.waiting = set()
         self.pairs = []
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
@@ -58,8 +60,10 @@ class Proxy:
         is_stalled = False
         with suppress(OSError):
             while data := source.recv(65536):
-                is_stalled = is_stalled or self.stalled_by is not None and self.stalled_by in data
-                if not is_stalled:
+                is_stalled = is_stalled or (self.stalled_by is not None and self.stalled_by in data)
+                if is_stalled:
+                    self.waiting.add(source)
+                else:
                     sink.sendall(data)
         hang_up(source, sink)
 

@@ -27,6 +27,8 @@ class StalledTests(ProcessTestCase):
         self.queue.enqueue("before")
         self.wait_for_states(done=1)
         self.proxy.stall()
+        # The claimer and the keeper; the settler has nothing to ask.
+        self.wait_for(lambda: len(self.proxy.waiting) > 1, "a worker that waits for answers")
         worker.stop()
         self.assertNotIn("Traceback", worker.said)
 
