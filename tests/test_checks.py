@@ -1,21 +1,27 @@
 """System checks: those of the settings run always, those of a database when it is named."""
 
 from io import StringIO
-from unittest import skipUnless
+from unittest import skipIf, skipUnless
 
 from django.core.checks import Tags, run_checks
 from django.core.management import CommandError, call_command
 from django.db import connection
-from django.test import SimpleTestCase, TestCase, TransactionTestCase, override_settings
+from django.test import TestCase, TransactionTestCase, override_settings
 
+from django_nobroker import sql
 from django_nobroker.sql import checks
 
 
-class SettingsTests(SimpleTestCase):
+class SettingsTests(TestCase):
     @override_settings(NOBROKER={"MAX_ATEMPTS": 5})
     def test_manage_check_says_what_is_wrong(self):
         with self.assertRaisesMessage(CommandError, "nobroker.E002"):
             call_command("check", stdout=StringIO())
+
+    @override_settings(NOBROKER={"MAX_ATEMPTS": 5})
+    def test_so_does_the_check_of_a_database(self):
+        with self.assertRaisesMessage(CommandError, "nobroker.E002"):
+            call_command("check", databases=["default"], stdout=StringIO())
 
 
 class DatabaseTests(TestCase):
@@ -43,6 +49,7 @@ class DatabaseTests(TestCase):
         self.assertIn(str(found[0] + 1), error.hint)
 
 
+@skipIf(type(sql.dialect(connection)) is sql.Dialect, "the plain path knows no server")
 class ServerTests(TransactionTestCase):
     def warnings(self):
         return {message.id for message in checks.check_databases(databases=["default"])}

@@ -45,7 +45,7 @@ class FailureTests(SimpleTestCase):
         self.assertEqual(failure.error_class, "builtins.ValueError")
         self.assertEqual(failure.message, "ValueError: no stock")
         self.assertIn("in raised", failure.traceback)
-        self.assertTrue(failure.traceback.endswith("ValueError: no stock"))
+        self.assertTrue(failure.traceback.rstrip().endswith("ValueError: no stock"))
 
     def test_a_text_and_nothing(self):
         self.assertEqual(Failure.of("out of paper"), Failure(message="out of paper"))

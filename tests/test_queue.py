@@ -23,7 +23,7 @@ class ConstructionTests(SimpleTestCase):
     def test_bad_options(self):
         for options in (
             {"max_attempts": 0}, {"max_attempts": "3"}, {"visibility_timeout": 0},
-            {"visibility_timeout": "30"}, {"backoff": 5}, {"backoff": {"base": 1}},
+            {"visibility_timeout": "30"}, {"backoff": 5}, {"backoff": {"bse": 1}},
         ):  # fmt: skip
             with self.subTest(**options), self.assertRaises(QueueError):
                 Queue("emails", **options)

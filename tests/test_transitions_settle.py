@@ -184,6 +184,12 @@ class OtherMovesTests(Settled):
     def test_a_job_of_another_queue(self):
         held = leased()
         other = Queue("other")
-        for call in (other.ack, other.nack, lambda job: other.extend(job, 5)):
+        for call in (
+            other.ack,
+            other.nack,
+            lambda job: other.nack(job, delay=0),
+            lambda job: other.extend(job, 5),
+            lambda job: other.progress(job, 0.5),
+        ):
             with self.assertRaisesMessage(QueueError, "does not belong to queue other"):
                 call(held)
