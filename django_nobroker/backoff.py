@@ -5,6 +5,7 @@ Whatever the numbers, the answer is finite and not negative: a bad policy never 
 
 from __future__ import annotations
 
+import logging
 import math
 import random
 from collections.abc import Mapping
@@ -12,6 +13,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from .exceptions import QueueError
+
+logger = logging.getLogger("django_nobroker")
 
 MAX_DELAY = 366 * 86400.0
 
@@ -53,6 +56,22 @@ class BackoffPolicy:
         ceiling = self.ceiling(attempt)
         # Jitter spreads load; nothing secret hangs on it.
         return ceiling * (1 - self.jitter * random.random())
+
+
+def wait_after(policy: BackoffPolicy, attempt: int) -> float:
+    """Return the seconds that a policy, of whatever subclass, asks for after an attempt.
+
+    An answer that is no finite number, or an error, is the longest wait: the job must not be
+    lost to it, nor its worker.
+    """
+    try:
+        seconds = float(policy.delay(attempt))
+    except Exception:
+        logger.exception("The backoff %r fails at attempt %s.", type(policy), attempt)
+        seconds = math.inf
+    if math.isfinite(seconds):
+        return min(max(seconds, 0.0), MAX_DELAY)
+    return BackoffPolicy().max_delay
 
 
 def checked_backoff(value: Any, name: str) -> BackoffPolicy:

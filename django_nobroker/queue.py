@@ -20,7 +20,7 @@ from django.core.exceptions import SynchronousOnlyOperation
 from django.db import connections, models
 
 from . import conf, sql, transitions
-from .backoff import BackoffPolicy, checked_backoff
+from .backoff import BackoffPolicy, checked_backoff, wait_after
 from .durations import seconds_of
 from .exceptions import QueueError
 from .failures import Failure, clean
@@ -173,8 +173,9 @@ class Queue(QueueReader):
         `error` is an exception or a text. Without `delay` the queue's backoff says when.
         Raises LeaseLost if the job is no longer held.
         """
+        job = self._held(job)
         if delay is None:
-            seconds = self.options.backoff.delay(self._held(job).attempts)
+            seconds = wait_after(self.options.backoff, job.attempts)
         else:
             seconds = seconds_of(delay, "delay")
         settle.apply_one(self.alias, settle.nacked(job, Failure.of(error), seconds))

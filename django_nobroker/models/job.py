@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Q, Value
 
 from .. import payloads
 from ..clock import Now
@@ -196,4 +196,5 @@ class Job(models.Model):
 
 def fence_after() -> Any:
     """Return the expression for the next fence of a row."""
-    return (F("fence") + 1) % FENCE_LIMIT
+    # As a bigint: server-side parameters take the type of the field, and an integer would overflow.
+    return (F("fence") + 1) % Value(FENCE_LIMIT, output_field=models.BigIntegerField())

@@ -31,6 +31,8 @@ class Lane:
     lease_losses: int
     # Seconds until the first of them is due; not above zero when one is due now.
     due_in: float = field(default=0.0, compare=False)
+    # What tells the first of them from any other: its id, or its time.
+    head: object = field(default=None, compare=False)
 
     @property
     def solo(self) -> bool:
@@ -118,7 +120,7 @@ class Dialect:
             first=Min("available_at"), now=Now()
         )
         return [
-            Lane(queue, priority, losses, (first - now).total_seconds())
+            Lane(queue, priority, losses, (first - now).total_seconds(), first)
             for queue, priority, losses, first, now in found.order_by()
         ]
 

@@ -49,7 +49,7 @@ WITH RECURSIVE head(id) AS (
   )
   FROM head JOIN {table} AS here ON here.id = head.id
 )
-SELECT job.queue, job.priority, job.lease_losses, {due_in}
+SELECT job.queue, job.priority, job.lease_losses, {due_in}, job.id
 FROM head JOIN {table} AS job ON job.id = head.id
 """
 EVERY_SEED = """SELECT (SELECT id FROM {table} WHERE state = 'ready'
@@ -111,12 +111,12 @@ class BatchDialect(Dialect):
         return self.read_lanes(connection, sql, list(queues or ()))
 
     def read_lanes(self, connection: Any, sql: str, params: list[Any]) -> list[Lane]:
-        """Run a query for (queue, priority, lost leases, seconds until due)."""
+        """Run a query for (queue, priority, lost leases, seconds until due, head)."""
         with connection.cursor() as cursor:
             cursor.execute(sql, params)
             return [
-                Lane(queue, priority, losses, float(due_in))
-                for queue, priority, losses, due_in in cursor.fetchall()
+                Lane(queue, priority, losses, float(due_in), head)
+                for queue, priority, losses, due_in, head in cursor.fetchall()
             ]
 
     def lease(self, connection: Any, claim: Claim, move: Move) -> list[Job]:

@@ -9,6 +9,7 @@ from django.core.checks import CheckMessage, Error, Warning
 from django.db import connections
 from django.db.utils import Error as DatabaseError
 
+from .. import conf
 from . import database, dialect, is_tested
 
 FLOORS = {
@@ -20,8 +21,11 @@ FLOORS = {
 
 def check_databases(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
     """Return what is wrong with the database of the jobs, if it is among those to be checked."""
+    if not databases or conf.problems():
+        # A setting that cannot be used is told of by its own check.
+        return []
     alias = database()
-    if not databases or alias not in databases:
+    if alias not in databases:
         return []
     connection = connections[alias]
     try:

@@ -23,7 +23,7 @@ KINDS = {"float": "DOUBLE", "integer": "BIGINT", "text": "LONGTEXT"}
 
 # A loose index scan: one step in the lane index for each lane.
 LANES = """SELECT queue, priority, lease_losses,
-  TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), MIN(available_at)) / 1000000.0
+  TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), MIN(available_at)) / 1000000.0, MIN(available_at)
 FROM {table} WHERE state = 'ready'{named} GROUP BY queue, priority, lease_losses"""
 CANDIDATES = """SELECT {columns} FROM {table} FORCE INDEX (nobroker_job_lane)
   WHERE state = 'ready' AND queue = %s AND priority = %s AND lease_losses = %s
@@ -164,6 +164,10 @@ class MySQL(BatchDialect):
         with connection.cursor() as cursor:
             cursor.execute(f"OPTIMIZE TABLE {self.table(connection)}")
             cursor.fetchall()
+
+    def session_is_idle(self, connection: Any) -> bool:
+        # The driver does not tell whether a transaction is open; a closed session it does.
+        return bool(connection.connection.open)
 
     def server_problems(self, connection: Any) -> list[Problem]:
         with connection.cursor() as cursor:

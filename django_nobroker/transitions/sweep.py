@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from django.db import DatabaseError, connections, transaction
 from django.db.models import Q
 
+from ..backoff import wait_after
 from ..clock import Ahead
 from ..conf import QueueOptions
 from ..failures import Failure
@@ -101,7 +102,7 @@ def _expiry(job: Job, options: Callable[[str], QueueOptions]) -> settle.Verdict:
             "worker": job.leased_by,
         },
     )
-    delay = options(job.queue).backoff.delay(job.attempts)
+    delay = wait_after(options(job.queue).backoff, job.attempts)
     return settle.nacked(job, failure, delay, losses=1)
 
 

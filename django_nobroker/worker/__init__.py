@@ -82,7 +82,8 @@ class Worker:
     ) -> None:
         self.options = options
         self.alias = alias
-        self.identity = f"{clean(socket.gethostname(), 100)}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        self.identity = new_identity()
+        self._has_run = False
         self._handlers = Handlers(handler)
         self._queue = queue
         self._crew: Crew | None = None
@@ -97,8 +98,10 @@ class Worker:
         """
         connection = connections[self.alias]
         refuse_transaction(connection)
-        # Each start is somebody new: what an earlier one held is not this one's.
-        self.identity = f"{self.identity.rpartition(':')[0]}:{uuid.uuid4().hex[:8]}"
+        if self._has_run:
+            # Each start is somebody new: what an earlier one held is not this one's.
+            self.identity = new_identity()
+        self._has_run = True
         crew = Crew(self.alias, self._process(), self.options, self._handlers, self._queue_options)
         self._crew = crew
         if self._stop_asked:
@@ -107,6 +110,8 @@ class Worker:
             with self._signals(crew):
                 if connection.in_atomic_block or sql.dialect(connection).is_private(connection):
                     return crew.work_inline()
+                # From here on this thread only watches.
+                connection.close()
                 return crew.work()
         finally:
             self._crew = None
@@ -157,3 +162,8 @@ class Worker:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def new_identity() -> str:
+    """Return who works: host, process, and a word that no other start has."""
+    return f"{clean(socket.gethostname(), 100)}:{os.getpid()}:{uuid.uuid4().hex[:8]}"

@@ -79,6 +79,8 @@ class Claimer:
                 return claimed
             got = self._lease(lane, 1 if lane.solo else room - len(claimed))
             claimed += got
+            if not got:
+                self.lanes.barren(lane)
             if len(claimed) >= room or (lane.solo and got):
                 break
         if lanes and len(claimed) < room:

@@ -133,7 +133,7 @@ class Crew:
             logger.info("Worker waits for %s running job(s).", self.holdings.unfinished)
         self._wait_while(lambda: self.holdings.unfinished > 0, until)
         if self.holdings.unfinished:
-            logger.warning("Worker leaves %s running job(s) behind.", self.holdings.unfinished)
+            logger.info("Worker gives back %s running job(s).", self.holdings.unfinished)
 
     def _wait_while(self, condition: Callable[[], bool], until: float | None) -> None:
         while condition() and not self._hard_stop:

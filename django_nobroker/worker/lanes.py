@@ -14,6 +14,8 @@ FRESH_AT_MOST = 1.0
 # A reading that takes fewer seconds is repeated after every wait, so that what came meanwhile
 # with a higher rank is leased first.
 CHEAP = 0.01
+# Seconds for which a lane that was due and gave nothing is left alone.
+BARREN_FOR = 0.5
 
 
 class Lanes:
@@ -32,6 +34,7 @@ class Lanes:
         self._read_at = 0.0
         self._fresh_until = 0.0
         self._took = 0.0
+        self._barren: dict[sql.Lane, tuple[object, float]] = {}
         self._last_queue = ""
 
     def due(self) -> list[sql.Lane]:
@@ -39,7 +42,7 @@ class Lanes:
         if time.monotonic() >= self._fresh_until:
             self._refresh()
         age = time.monotonic() - self._read_at
-        due = [lane for lane in self._lanes if lane.due_in <= age]
+        due = [lane for lane in self._lanes if lane.due_in <= age and not self._is_barren(lane)]
         return sorted(due, key=lambda lane: (self._rank(lane.queue), -lane.priority, lane.due_in))
 
     def next_due(self) -> float | None:
@@ -57,12 +60,25 @@ class Lanes:
         if self._took < CHEAP:
             self.expire()
 
+    def barren(self, lane: sql.Lane) -> None:
+        """Take note that a due lane had nothing to lease, whatever it is that stands at its head.
+
+        A row that this worker cannot run, or one that another transaction holds: it is not asked
+        for again in a moment unless there is something new at the head.
+        """
+        self._barren[lane] = (lane.head, time.monotonic() + BARREN_FOR)
+
+    def _is_barren(self, lane: sql.Lane) -> bool:
+        head, until = self._barren.get(lane, (None, 0.0))
+        return head == lane.head and time.monotonic() < until
+
     def expire(self) -> None:
         """Have the lanes read again at the next question: one has run dry."""
         self._fresh_until = 0.0
 
     def _refresh(self) -> None:
         began = time.monotonic()
+        self._barren = {lane: seen for lane, seen in self._barren.items() if seen[1] > began}
         found = self._read(self._options.queues)
         self._lanes = [lane for lane in found if lane.queue not in self._options.exclude]
         self._read_at = time.monotonic()

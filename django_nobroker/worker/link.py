@@ -132,7 +132,7 @@ def discard(alias: str) -> None:
     connection: Any = connections[alias]
     try:
         connection.close()
-    except Error:
+    except Exception:
         # Broken beyond closing.
         connection.connection = None
     del connections[alias]

@@ -19,7 +19,7 @@ from django.db import connections
 
 from .holdings import Held, Holdings
 from .parts import Part
-from .runner import Ended, readable
+from .runner import Ended, readable, refuse_unstarted
 
 logger = logging.getLogger("django_nobroker")
 
@@ -136,7 +136,7 @@ async def _caught(held: Held) -> BaseException | None:
         readable(held)
         async with ThreadSensitiveContext() as context:
             try:
-                await held.handler.function(held.job)
+                refuse_unstarted(held.handler.name, await held.handler.function(held.job))
             finally:
                 # Only if the handler used sync code has the context a thread with connections.
                 if context in SyncToAsync.context_to_thread_executor:

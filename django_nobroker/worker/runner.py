@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import queue
 import time
 from collections.abc import Callable
@@ -11,6 +12,12 @@ from ..exceptions import SerializationError
 from .holdings import Held, Holdings
 from .parts import Part
 from .sessions import Sessions
+
+UNSTARTED: dict[Callable[[Any], bool], str] = {
+    inspect.iscoroutine: "coroutine",
+    inspect.isgenerator: "generator",
+    inspect.isasyncgen: "async generator",
+}
 
 # A job, the error that its handler raised (None: it returned), and the seconds it took.
 # An unstarted job has no seconds.
@@ -88,10 +95,22 @@ def run_plain(held: Held) -> BaseException | None:
     """Call a plain handler; return what it raised, SystemExit and KeyboardInterrupt included."""
     try:
         readable(held)
-        held.handler.function(held.job)
+        refuse_unstarted(held.handler.name, held.handler.function(held.job))
     except BaseException as error:
         return error
     return None
+
+
+def refuse_unstarted(name: str, result: Any) -> None:
+    """Raise TypeError for what a handler returns when its body has not run."""
+    for is_unstarted, kind in UNSTARTED.items():
+        if is_unstarted(result):
+            if hasattr(result, "close"):
+                result.close()
+            raise TypeError(
+                f"The handler {name} returned a {kind} that has not run. Make it `async def`, "
+                "a decorator around it too, and use no `yield` in it."
+            )
 
 
 def readable(held: Held) -> None:

@@ -129,11 +129,15 @@ def changes_session(statement: str) -> bool:
 
 def is_clean(connection: Any) -> bool:
     """Return whether a connection is outside any transaction and has not failed."""
-    return (
-        connection.connection is not None
-        and not connection.in_atomic_block
-        and not connection.needs_rollback
-        and not connection.errors_occurred
-        and connection.autocommit == connection.settings_dict["AUTOCOMMIT"]
-        and sql.dialect(connection).session_is_idle(connection)
-    )
+    try:
+        return (
+            connection.connection is not None
+            and not connection.in_atomic_block
+            and not connection.needs_rollback
+            and not connection.errors_occurred
+            and connection.autocommit == connection.settings_dict["AUTOCOMMIT"]
+            and sql.dialect(connection).session_is_idle(connection)
+        )
+    except Exception:
+        # A driver's session that cannot even be asked, such as one that was closed beneath Django.
+        return False

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from ..backoff import wait_after
 from ..failures import Failure
 from ..models import Job
 from ..outcomes import Snooze
@@ -153,7 +154,7 @@ class Settler:
         """Settle as failed a job whose outcome the database refuses, or leave it to its lease."""
         held = pair[0]
         logger.error("%s cannot be settled as it ended: %s", held.job, error, extra=extra(held.job))
-        delay = held.options.backoff.delay(held.job.attempts)
+        delay = wait_after(held.options.backoff, held.job.attempts)
         failure = Failure.of(f"its outcome could not be stored: {error}")
         outcome = settle.nacked(held.job, failure, delay)
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 
+from ..backoff import wait_after
 from ..failures import Failure
 from ..outcomes import Reject, Retry, Snooze
 from ..transitions import settle
@@ -25,4 +26,4 @@ def verdict(held: Held, error: BaseException | None) -> settle.Verdict:
     if isinstance(error, Retry):
         return settle.nacked(job, failure, error.delay)
     backoff = policy.backoff or held.options.backoff
-    return settle.nacked(job, failure, backoff.delay(job.attempts))
+    return settle.nacked(job, failure, wait_after(backoff, job.attempts))
