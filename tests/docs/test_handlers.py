@@ -1,6 +1,7 @@
 """The handlers of the how-to guides do what the guides say of them."""
 
 import sys
+import time
 import unittest
 
 from django.contrib.auth.models import User
@@ -56,6 +57,10 @@ class HandlerTests(TransactionTestCase):
         before = self.open_connections()
         stats = self.work("shop.pools.greet_all", {"users": [self.ann.pk] * 20})
         self.assertEqual(stats.succeeded, 1)
+        # The server takes a moment to see that a connection was closed.
+        deadline = time.monotonic() + 5
+        while self.open_connections() > before and time.monotonic() < deadline:
+            time.sleep(0.05)
         self.assertLessEqual(self.open_connections(), before)
 
     def open_connections(self):
