@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from django.db import transaction
+from django.db import connections, transaction
 from django.test import TransactionTestCase, override_settings
 
 from django_nobroker import Queue, Retry, Worker
@@ -103,6 +103,20 @@ class RunTests(Quiet, TransactionTestCase):
     def test_refused_inside_a_transaction(self):
         with transaction.atomic(), self.assertRaises(LeaseInTransaction):
             work(nothing)
+
+    def test_the_calling_thread_keeps_no_connection(self):
+        kept = []
+
+        def call():
+            Queue().enqueue(1)
+            work(nothing)
+            kept.append(connections["default"].connection)
+            connections.close_all()
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join(DEADLINE)
+        self.assertEqual(kept, [None])
 
     def test_workers_are_shown_while_they_are_up(self):
         with Background(worker(nothing, ["b", "a"], burst=False, name="blue")) as up:

@@ -7,6 +7,8 @@ import logging
 import threading
 import time
 
+from django.db import connections
+
 from django_nobroker.models import Job
 from django_nobroker.worker import Worker, WorkerOptions
 
@@ -81,6 +83,8 @@ class Background:
             self.stats = self.worker.run()
         except BaseException as error:
             self.error = error
+        finally:
+            connections.close_all()
 
 
 def eventually(condition):
