@@ -86,3 +86,21 @@ class HoldingsTests(SimpleTestCase):
         self.holdings.wake_when_settled = True
         self.holdings.settled(jobs[1:])
         self.assertEqual(self.wakes, 1)
+
+    def test_stalls_while_jobs_run_and_none_ends(self):
+        self.assertFalse(self.holdings.is_stalled(-1))
+        one = held(1)
+        self.holdings.add([one])
+        self.assertTrue(self.holdings.is_stalled(-1))
+        self.assertFalse(self.holdings.is_stalled(3600))
+        self.holdings.finished(one)
+        self.assertFalse(self.holdings.is_stalled(-1))
+
+    def test_names_once_what_has_run_out(self):
+        lapsed = held(1, deadline=LONG_AGO)
+        self.holdings.add([lapsed, held(2)])
+        self.assertEqual(self.holdings.lapsed_now(), [lapsed])
+        self.assertTrue(lapsed.job.lease_lost)
+        # The database has not said so yet: it may be renewed after all.
+        self.assertFalse(lapsed.is_lost)
+        self.assertEqual(self.holdings.lapsed_now(), [])

@@ -79,3 +79,12 @@ class LanesTests(SimpleTestCase):
         lanes.expire()
         lanes.due()
         self.assertEqual(len(self.reads), 2)
+
+    def test_a_lane_that_gave_nothing_is_left_alone_until_its_head_changes(self):
+        lanes = self.lanes(Lane("a", 0, 0, -1, head=7), Lane("b", 0, 0, -1, head=8))
+        lanes.barren(lanes.due()[0])
+        self.assertEqual(self.order(lanes), [("b", 0)])
+        self.assertIsNone(lanes.next_due())
+        lanes._read = lambda queues: [Lane("a", 0, 0, -1, head=9)]
+        lanes.expire()
+        self.assertEqual(self.order(lanes), [("a", 0)])

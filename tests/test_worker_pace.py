@@ -66,11 +66,3 @@ class PaceTests(SimpleTestCase):
         pace = self.pace()
         pace.ran(0.0)
         self.assertEqual(pace.prefetch(), MOST)
-
-    def test_no_news_is_a_stall(self):
-        pace = self.pace()
-        pace.ran(0.00001)
-        self.assertTrue(pace.is_stalled(-1))
-        self.assertFalse(pace.is_stalled(3600))
-        pace._moved_at -= 2 * AHEAD
-        self.assertEqual(pace.prefetch(), 0)
