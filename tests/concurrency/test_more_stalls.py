@@ -58,7 +58,7 @@ class StalledTests(ProcessTestCase):
         other.stop()
         self.mark("go")
         self.wait_until_said(worker, "came too late")
-        self.assertEqual(worker.said.count("lease has run out"), 1)
+        self.assertEqual(worker.said.count("lease lost: it ran out"), 1)
         worker.stop()
         self.assertEqual(worker.totals["lost leases"], 1)
         self.assertEqual(Job.objects.get().attempts, 2)
