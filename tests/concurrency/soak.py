@@ -5,11 +5,8 @@
 No run of the suite takes them: they need a quarter of an hour for each database.
 """
 
-import random
 import sys
 import time
-
-from django.contrib.auth.models import Group
 
 from django_nobroker import Job
 from django_nobroker.models import Attempt
@@ -48,39 +45,10 @@ class LongLoadTests(Figures, test_load.LoadTests):
 
 
 class LongKillTests(Figures, test_load.KillTests):
-    """Kills only workers that hold jobs just then: each kill costs leases."""
-
     producers = 8
     jobs = 500
     workers = 4
     seconds = 20
-
-    def test_no_job_is_lost_when_workers_are_killed(self):
-        pause = ("--max-attempts", 50, "--pause", self.seconds / self.jobs)
-        producers = [self.producer(f"p{n}", self.jobs, *pause) for n in range(self.producers)]
-        workers = [self.new_worker(n) for n in range(self.workers)]
-        for turn in range(self.seconds):
-            time.sleep(1.0)
-            victim = self.wait_for(lambda: self.busy_one(workers), "a worker that holds jobs")
-            victim.kill()
-            workers[workers.index(victim)] = self.new_worker(turn)
-        for producer in producers:
-            producer.wait()
-        total = self.producers * self.jobs
-        self.wait_for_states(done=total)
-        for worker in workers:
-            worker.stop()
-        self.assertEqual(Group.objects.count(), total)
-        losses = Attempt.objects.filter(error_class="django_nobroker.exceptions.LeaseLost")
-        self.assertGreaterEqual(losses.values("worker").distinct().count(), self.seconds // 2)
-        self.assertEqual(Attempt.objects.count(), losses.count())
-
-    def busy_one(self, workers):
-        """Return a worker that holds a lease."""
-        holders = Job.objects.filter(state="leased").values_list("leased_by", flat=True)
-        numbers = {int(holder.split(":")[-2]) for holder in holders if holder}
-        busy = [worker for worker in workers if worker.process.pid in numbers]
-        return random.choice(busy) if busy else None
 
 
 class LongPoisonTests(Figures, test_crashes.PoisonTests):

@@ -152,7 +152,7 @@ class ProcessTestCase(TransactionTestCase):
     def marks(self, name):
         """Return the lines of a file that handlers write to; see `scene`."""
         path = self.scene / name
-        return path.read_text().split() if path.exists() else []
+        return path.read_text().splitlines() if path.exists() else []
 
     def mark(self, name):
         """Let handlers that wait for this file go on."""

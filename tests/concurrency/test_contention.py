@@ -42,7 +42,7 @@ class Repeating(threading.Thread):
 class MixedLoadTests(ProcessTestCase):
     nobroker = QUICK | {"VISIBILITY_TIMEOUT": 10.0, "KEEP_DONE": 0.5}
     producers = 4
-    jobs = 75
+    jobs = 50
     workers = 3
 
     def test_with_the_settings_of_django(self):
@@ -82,7 +82,7 @@ class MixedLoadTests(ProcessTestCase):
 
 
 class CancelUnderLoadTests(ProcessTestCase):
-    jobs = 600
+    jobs = 400
 
     def test_cancelling_many_jobs_beside_busy_workers(self):
         payloads = [{"effect": f"job {n}"} for n in range(self.jobs)]

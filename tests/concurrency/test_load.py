@@ -37,24 +37,39 @@ class KillTests(ProcessTestCase):
     producers = 2
     jobs = 200
     workers = 3
+    # One worker is killed in each of them, in the middle of a job.
     seconds = 5
 
     def test_no_job_is_lost_when_workers_are_killed(self):
         options = ("--max-attempts", 50, "--pause", self.seconds / self.jobs)
         producers = [self.producer(f"p{n}", self.jobs, *options) for n in range(self.producers)]
         workers = [self.new_worker(n) for n in range(self.workers)]
-        for turn in range(self.seconds):
+        total = self.producers * self.jobs
+        kills = 0
+        while kills < self.seconds and self.states() != {"done": total}:
             time.sleep(1.0)
-            workers[turn % self.workers].kill()
-            workers[turn % self.workers] = self.new_worker(turn)
+            if victim := self.busy_one(workers):
+                victim.kill()
+                workers[workers.index(victim)] = self.new_worker(kills)
+                kills += 1
         for producer in producers:
             producer.wait()
-        total = self.producers * self.jobs
         self.wait_for_states(done=total)
         self.stop_all(workers)
         self.assertEqual(Group.objects.count(), total)
-        losses = Attempt.objects.exclude(error_class="django_nobroker.exceptions.LeaseLost")
-        self.assertEqual(list(losses), [], "nothing fails but by the death of a worker")
+        losses = Attempt.objects.filter(error_class="django_nobroker.exceptions.LeaseLost")
+        self.assertGreater(losses.count(), 0, "some kills met a job")
+        self.assertEqual(Attempt.objects.count(), losses.count())
 
     def new_worker(self, number):
         return self.worker("effect_again", "-c", 1 + number % 2 * 3)
+
+    def busy_one(self, workers):
+        """Return a worker that holds a job, as soon as one does, or None when all is done."""
+        while {"ready", "leased"} & self.states().keys():
+            holders = Job.objects.filter(state="leased").values_list("leased_by", flat=True)
+            numbers = {int(holder.split(":")[-2]) for holder in holders if holder}
+            for worker in workers:
+                if worker.process.pid in numbers:
+                    return worker
+        return None

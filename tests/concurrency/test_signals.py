@@ -94,7 +94,7 @@ class UnstartedTests(ProcessTestCase):
 
 class RestartTests(ProcessTestCase):
     jobs = 300
-    restarts = 5
+    restarts = 3
     # Seconds that PostgreSQL takes for a commit in the slow version.
     commit = 0.2
 
@@ -111,7 +111,7 @@ class RestartTests(ProcessTestCase):
                 "CREATE CONSTRAINT TRIGGER nap AFTER UPDATE ON nobroker_job"
                 " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION nap()"
             )
-        self.jobs = 20
+        self.jobs = 10
         try:
             self.restart_until_done()
         finally:
