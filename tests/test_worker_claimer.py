@@ -43,7 +43,7 @@ class RoomTests(Quiet, TestCase):
         self.assertGreater(counts[-1], 50)
 
     def test_none_ahead_once_they_are_slow(self):
-        self.fill(2000)
+        self.fill(700)
         bench = Bench()
         for _ in range(3):
             claimed = bench.claimer.claim()
@@ -53,7 +53,7 @@ class RoomTests(Quiet, TestCase):
         self.assertEqual(len(bench.claimer.claim()), 1)
 
     def test_none_ahead_of_a_job_that_goes_on_and_on(self):
-        self.fill(2000)
+        self.fill(700)
         bench = Bench(concurrency=2)
         for _ in range(3):
             claimed = bench.claimer.claim()
