@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import BooleanField, F, Func, Q
+from django.db.models import BooleanField, F, Func
 
 
 class ValidTime(Func):
@@ -20,7 +20,9 @@ class ValidTime(Func):
     )
     # SQLite keeps any text; only YYYY-MM-DD HH:MM:SS with or without a fraction compares right.
     sqlite_form = (
-        " AND julianday(%(column)s) IS NOT NULL"
+        " AND length(CAST(%(column)s AS BLOB)) = length(%(column)s)"
+        " AND strftime('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%S', substr(%(column)s, 1, 19), '+0 days')"
+        " IS substr(%(column)s, 1, 19)"
         " AND %(column)s GLOB"
         " '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9] [0-9][0-9]:[0-9][0-9]:[0-9][0-9]*'"
         " AND (length(%(column)s) = 19 OR (substr(%(column)s, 20) GLOB '.[0-9]*'"
@@ -34,6 +36,12 @@ class ValidTime(Func):
     def as_sql(self, compiler: Any, connection: Any, **context: Any) -> Any:  # type: ignore[override]
         zone = "+00" if connection.features.supports_timezones else ""
         return super().as_sql(compiler, connection, **{"zone": zone, "form": "", **context})
+
+    def as_mysql(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        # Without strict mode a day or month of 0 is stored, and read as NULL.
+        column, _ = compiler.compile(self.get_source_expressions()[0])
+        form = f" AND MONTH({column}) > 0 AND DAYOFMONTH({column}) > 0"
+        return self.as_sql(compiler, connection, form=form)
 
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
         column, _ = compiler.compile(self.get_source_expressions()[0])
@@ -61,7 +69,9 @@ class ValidName(Func):
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
         # Not REGEXP: other programs' connections have no such function.
         template = (
-            "(length(%(expressions)s) BETWEEN 1 AND 128"
+            "(typeof(%(expressions)s) = 'text'"
+            " AND length(CAST(%(expressions)s AS BLOB)) = length(%(expressions)s)"
+            " AND length(%(expressions)s) BETWEEN 1 AND 128"
             " AND %(expressions)s NOT GLOB '*[^A-Za-z0-9_.-]*')"
         )
         return self.as_sql(compiler, connection, template=template, **context)
@@ -71,6 +81,18 @@ class ValidName(Func):
         return self.as_sql(compiler, connection, template=template, **context)
 
 
-def between(field: str, least: float, most: float) -> Q:
-    """Return the condition that a number lies within its bounds, both included."""
-    return Q(**{f"{field}__gte": least, f"{field}__lte": most})
+class Between(Func):
+    """The column is a whole number within its bounds, both included."""
+
+    template = "(%(expressions)s BETWEEN %(least)s AND %(most)s)"
+    conditional = True
+
+    def __init__(self, field: str | F, *, least: int, most: int, **extra: Any) -> None:
+        super().__init__(
+            field, output_field=BooleanField(), least=int(least), most=int(most), **extra
+        )
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        # Any column of SQLite takes any type.
+        template = f"(typeof(%(expressions)s) = 'integer' AND {self.template})"
+        return self.as_sql(compiler, connection, template=template, **context)

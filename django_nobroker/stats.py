@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -9,6 +10,7 @@ from typing import NamedTuple
 from django.db.models import Count, Min, Q
 
 from .clock import Now
+from .conf import current
 from .models import Job, JobQuerySet, QueueControl, State
 
 _COUNTS = {"number": Count("pk"), "later": Count("pk", filter=Q(available_at__gt=Now()))}
@@ -55,6 +57,14 @@ def report(alias: str) -> list[QueueReport]:
         QueueReport(queue, _stats(counts[queue]), waiting.get(queue), queue in paused)
         for queue in sorted(counts)
     ]
+
+
+def unknown_queues(alias: str, names: Sequence[str]) -> list[str]:
+    """Return those of the names that no setting and no job has: perhaps they are misspelt."""
+    unknown = [name for name in names if name not in current().queues]
+    found = Job.objects.using(alias).filter(queue__in=unknown).order_by()
+    known = set(found.values_list("queue", flat=True).distinct()) if unknown else set()
+    return [name for name in unknown if name not in known]
 
 
 def _stats(counts: dict[str, tuple[int, int]]) -> QueueStats:

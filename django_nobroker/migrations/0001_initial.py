@@ -219,27 +219,39 @@ class Migration(migrations.Migration):
                         name="nobroker_job_end_dated",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(("priority__gte", -100), ("priority__lte", 100)),
+                        condition=django_nobroker.constraints.Between(
+                            "priority", least=-100, most=100
+                        ),
                         name="nobroker_job_priority_bounded",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(("attempts__gte", 0), ("attempts__lte", 32767)),
+                        condition=django_nobroker.constraints.Between(
+                            "attempts", least=0, most=32767
+                        ),
                         name="nobroker_job_attempts_bounded",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(("max_attempts__gte", 1), ("max_attempts__lte", 32767)),
+                        condition=django_nobroker.constraints.Between(
+                            "max_attempts", least=1, most=32767
+                        ),
                         name="nobroker_job_max_attempts_bounded",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(("fence__gte", 0), ("fence__lte", 4611686018427387903)),
+                        condition=django_nobroker.constraints.Between(
+                            "fence", least=0, most=4611686018427387903
+                        ),
                         name="nobroker_job_fence_bounded",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(("lease_losses__gte", 0), ("lease_losses__lte", 32767)),
+                        condition=django_nobroker.constraints.Between(
+                            "lease_losses", least=0, most=32767
+                        ),
                         name="nobroker_job_losses_bounded",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(("snoozes__gte", 0), ("snoozes__lte", 2000000000)),
+                        condition=django_nobroker.constraints.Between(
+                            "snoozes", least=0, most=2000000000
+                        ),
                         name="nobroker_job_snoozes_bounded",
                     ),
                     models.CheckConstraint(

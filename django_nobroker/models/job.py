@@ -9,7 +9,7 @@ from django.db.models import F, Q, Value
 
 from .. import payloads
 from ..clock import Now
-from ..constraints import ValidName, ValidTime, between
+from ..constraints import Between, ValidName, ValidTime
 from ..fields import KeyField, RawTextField, UTCDateTimeField
 from ..indexes import KeyConstraint, PartialIndex
 
@@ -32,6 +32,17 @@ class State(models.TextChoices):
 
 
 SETTLED = (State.DONE, State.DEAD, State.CANCELLED)
+
+
+_BOUNDS: dict[str, Any] = {
+    "priority": Between("priority", least=-100, most=100),
+    "attempts": Between("attempts", least=0, most=COUNT_LIMIT),
+    "max_attempts": Between("max_attempts", least=1, most=COUNT_LIMIT),
+    "fence": Between("fence", least=0, most=FENCE_LIMIT - 1),
+    "losses": Between("lease_losses", least=0, most=COUNT_LIMIT),
+    "snoozes": Between("snoozes", least=0, most=SNOOZE_LIMIT),
+    "progress": Q(progress__isnull=True) | Q(progress__gte=0, progress__lte=1),
+}
 
 
 class JobQuerySet(models.QuerySet["Job"]):
@@ -153,15 +164,7 @@ class Job(models.Model):
             ),
             *(
                 models.CheckConstraint(name=f"nobroker_job_{name}_bounded", condition=condition)
-                for name, condition in {
-                    "priority": between("priority", -100, 100),
-                    "attempts": between("attempts", 0, COUNT_LIMIT),
-                    "max_attempts": between("max_attempts", 1, COUNT_LIMIT),
-                    "fence": between("fence", 0, FENCE_LIMIT - 1),
-                    "losses": between("lease_losses", 0, COUNT_LIMIT),
-                    "snoozes": between("snoozes", 0, SNOOZE_LIMIT),
-                    "progress": Q(progress__isnull=True) | between("progress", 0, 1),
-                }.items()
+                for name, condition in _BOUNDS.items()
             ),
             *(
                 models.CheckConstraint(name=f"nobroker_job_{name}_valid", condition=ValidTime(name))

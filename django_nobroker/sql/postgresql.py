@@ -28,6 +28,13 @@ ASYNCHRONOUS = Problem(
     "Set it to on, for this database or in OPTIONS.",
 )
 
+NOT_READ_COMMITTED = Problem(
+    "nobroker.W005",
+    "OPTIONS override the isolation level READ COMMITTED: handlers that settle jobs in their own "
+    "transactions may meet serialization failures.",
+    'Remove "isolation_level" from OPTIONS.',
+)
+
 
 class PostgreSQL(BatchDialect):
     """SKIP LOCKED, batches as arrays, everything in one statement."""
@@ -114,7 +121,13 @@ class PostgreSQL(BatchDialect):
         with connection.cursor() as cursor:
             cursor.execute("SHOW synchronous_commit")
             [value] = cursor.fetchone()
-        return [ASYNCHRONOUS] if value == "off" else []
+        level = str(connection.settings_dict["OPTIONS"].get("isolation_level") or "")
+        found = {
+            ASYNCHRONOUS: value == "off",
+            # psycopg has numbers for the levels: 2 is READ COMMITTED.
+            NOT_READ_COMMITTED: level not in {"", "2"} and "READ_COMMITTED" not in level,
+        }
+        return [problem for problem, is_found in found.items() if is_found]
 
     def _typed(self, names: Sequence[str], parts: Sequence[str]) -> list[str]:
         """Give the parameters of a SELECT their types, which a VALUES list would infer."""

@@ -5,8 +5,9 @@ Batches go in the order of the ids and are small, so that they never lock out th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from django.db import connections, transaction
@@ -20,6 +21,7 @@ from ..exceptions import QueueError
 from ..models import JobQuerySet, QueueControl, State, fence_after
 from . import settle
 from .enqueue import Terms
+from .repeats import repeated
 
 BATCH = 500
 EDITABLE = (State.READY, State.DEAD)
@@ -105,14 +107,7 @@ def delete(jobs: JobQuerySet, *, states: Sequence[str] | None = None) -> int:
     """Delete jobs in the given states (None: in any) with their attempts; return how many."""
     if states is not None:
         jobs = jobs.filter(state__in=states)
-    removed = 0
-    after = 0
-    while ids := _next(jobs, after):
-        after = ids[-1]
-        with transaction.atomic(using=jobs.db):
-            held = jobs.filter(pk__in=ids).order_by("pk").select_for_update()
-            removed += settle.forget(jobs.db, list(held.values_list("pk", flat=True)))
-    return removed
+    return _by_ids(jobs, settle.forget_these)
 
 
 def compact(alias: str, jobs: JobQuerySet) -> CompactionResult:
@@ -142,15 +137,27 @@ def resume(alias: str, queue: str) -> bool:
 
 
 def _in_batches(jobs: JobQuerySet, **values: Any) -> int:
+    return _by_ids(jobs, lambda batch: batch.order_by().update(**values))
+
+
+def _by_ids(jobs: JobQuerySet, change: Callable[[JobQuerySet], int]) -> int:
+    """Change jobs by the batch, each in a transaction of its own, repeated after a conflict."""
     changed = 0
     after = 0
     while ids := _next(jobs, after):
         after = ids[-1]
-        with transaction.atomic(using=jobs.db):
-            held = jobs.filter(pk__in=ids).order_by("pk").select_for_update()
-            pks = list(held.values_list("pk", flat=True))
-            changed += jobs.filter(pk__in=pks).order_by().update(**values)
+        changed += repeated(jobs.db, partial(_locked, jobs.filter(pk__in=ids), change))
     return changed
+
+
+def _locked(jobs: JobQuerySet, change: Callable[[JobQuerySet], int]) -> int:
+    with transaction.atomic(using=jobs.db):
+        if connections[jobs.db].features.has_select_for_update:
+            # In the order of the ids. Elsewhere the first statement must be the write: SQLite
+            # refuses one that comes after a read if others wrote in between.
+            held = jobs.order_by("pk").select_for_update().values_list("pk", flat=True)
+            jobs = jobs.filter(pk__in=list(held))
+        return change(jobs)
 
 
 def _next(jobs: JobQuerySet, after: int) -> list[int]:

@@ -18,8 +18,9 @@ from .. import sql
 from ..clock import Ahead, Now
 from ..exceptions import LeaseLost
 from ..failures import Failure
-from ..models import COUNT_LIMIT, SNOOZE_LIMIT, Attempt, Job, State, fence_after
+from ..models import COUNT_LIMIT, SNOOZE_LIMIT, Attempt, Job, JobQuerySet, State, fence_after
 from ..sql import Given, Move
+from .repeats import repeated
 
 _LEAVE = {
     "fence": fence_after(),
@@ -165,7 +166,7 @@ def apply_one(alias: str, verdict: Verdict) -> None:
 
     Raises LeaseLost if the job is no longer held, and marks the caller's block for rollback.
     """
-    if verdict.job.id not in apply(alias, [verdict]):
+    if verdict.job.id not in repeated(alias, lambda: apply(alias, [verdict])):
         raise lease_lost(alias, verdict.job)
 
 
@@ -224,10 +225,15 @@ def _move(alias: str, move: Move, verdicts: list[Verdict]) -> set[int]:
 
 def forget(alias: str, ids: Sequence[int]) -> int:
     """Delete jobs that this transaction has locked, with their attempts; return how many."""
-    if not ids:
-        return 0
-    Attempt.objects.using(alias).filter(job_id__in=ids)._raw_delete(alias)
-    return Job.objects.using(alias).filter(pk__in=ids)._raw_delete(alias)
+    return forget_these(Job.objects.using(alias).filter(pk__in=ids)) if ids else 0
+
+
+def forget_these(jobs: JobQuerySet) -> int:
+    """Delete jobs with their attempts; return how many."""
+    alias = jobs.db
+    attempts = Attempt.objects.using(alias).filter(job__in=jobs.order_by())
+    attempts._raw_delete(alias)
+    return jobs.order_by()._raw_delete(alias)
 
 
 def _attempt(verdict: Verdict) -> Attempt:

@@ -14,8 +14,11 @@ FRESH_AT_MOST = 1.0
 # A reading that takes fewer seconds is repeated after every wait, so that what came meanwhile
 # with a higher rank is leased first.
 CHEAP = 0.01
-# Seconds for which a lane that was due and gave nothing is left alone.
-BARREN_FOR = 0.5
+# Seconds for which a lane that was due and gave nothing is left alone: at first, and at most.
+BARREN_FOR = 0.01
+BARREN_AT_MOST = 1.0
+# Seconds after its time at which a job is sure to be due, whatever was rounded on the way.
+MARGIN = 0.002
 
 
 class Lanes:
@@ -34,7 +37,7 @@ class Lanes:
         self._read_at = 0.0
         self._fresh_until = 0.0
         self._took = 0.0
-        self._barren: dict[sql.Lane, tuple[object, float]] = {}
+        self._barren: dict[sql.Lane, tuple[object, float, float]] = {}
         self._last_queue = ""
 
     def due(self) -> list[sql.Lane]:
@@ -47,9 +50,11 @@ class Lanes:
 
     def next_due(self) -> float | None:
         """Return the seconds until the next job is due, as of the last reading, or None."""
-        age = time.monotonic() - self._read_at
-        ahead = [lane.due_in - age for lane in self._lanes if lane.due_in > age]
-        return min(ahead, default=None)
+        now = time.monotonic()
+        ahead = [self._read_at + lane.due_in + MARGIN for lane in self._lanes]
+        ahead = [instant for instant in ahead if instant > now]
+        ahead += [until for _, until, _ in self._barren.values() if until > now]
+        return min(ahead) - now if ahead else None
 
     def served(self, queue: str) -> None:
         """Take note that a queue had its turn."""
@@ -66,10 +71,12 @@ class Lanes:
         A row that this worker cannot run, or one that another transaction holds: it is not asked
         for again in a moment unless there is something new at the head.
         """
-        self._barren[lane] = (lane.head, time.monotonic() + BARREN_FOR)
+        head, _, pause = self._barren.get(lane, (None, 0.0, 0.0))
+        pause = min(2 * pause, BARREN_AT_MOST) if head == lane.head and pause else BARREN_FOR
+        self._barren[lane] = (lane.head, time.monotonic() + pause, pause)
 
     def _is_barren(self, lane: sql.Lane) -> bool:
-        head, until = self._barren.get(lane, (None, 0.0))
+        head, until, _ = self._barren.get(lane, (None, 0.0, 0.0))
         return head == lane.head and time.monotonic() < until
 
     def expire(self) -> None:
@@ -78,8 +85,11 @@ class Lanes:
 
     def _refresh(self) -> None:
         began = time.monotonic()
-        self._barren = {lane: seen for lane, seen in self._barren.items() if seen[1] > began}
         found = self._read(self._options.queues)
+        heads = {lane: lane.head for lane in found}
+        self._barren = {
+            lane: seen for lane, seen in self._barren.items() if heads.get(lane) == seen[0]
+        }
         self._lanes = [lane for lane in found if lane.queue not in self._options.exclude]
         self._read_at = time.monotonic()
         self._took = self._read_at - began

@@ -21,6 +21,8 @@ Result = TypeVar("Result")
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 CONFLICT_TRIES = 20
+# Seconds after which a conflict is an outage: SQLite waits for its lock that long in each try.
+CONFLICT_FOR = 10.0
 # Errors of the statement, which another connection would not mend.
 STATEMENT_ERRORS = (IntegrityError, DataError, NotSupportedError)
 # On SQLite the parts of a worker take turns, instead of waiting in the busy handler's sleeps.
@@ -53,6 +55,7 @@ class Link:
         Raises Unreachable, after dropping the connection, when the database is not to be used;
         errors of the statement itself pass through.
         """
+        until = time.monotonic() + CONFLICT_FOR
         for attempt in range(1, CONFLICT_TRIES + 1):
             try:
                 result = self._once(work)
@@ -62,7 +65,8 @@ class Link:
                 if connections[self.alias].in_atomic_block:
                     # A test's own transaction: not ours to repeat or to drop.
                     raise
-                if self._is_conflict(error) and attempt < CONFLICT_TRIES:
+                may_repeat = attempt < CONFLICT_TRIES and time.monotonic() < until
+                if may_repeat and self._is_conflict(error):
                     # Jitter between rivals; nothing secret hangs on it.
                     time.sleep(random.random() * 0.005 * attempt)
                     continue

@@ -13,10 +13,12 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import Error, connections
 from django.utils.connection import ConnectionDoesNotExist
 
-from django_nobroker import formats, sql
+from django_nobroker import formats, sql, stats
 from django_nobroker.exceptions import DatabaseNotReady, QueueError
 from django_nobroker.models import FORMAT_VERSION
 from django_nobroker.worker import Worker, WorkerOptions
+
+logger = logging.getLogger("django_nobroker")
 
 BAD_USAGE = 2
 NO_DATABASE = 3
@@ -58,9 +60,13 @@ class Command(BaseCommand):
         self._require_database(worker.alias)
         if options["verbosity"]:
             self._announce(worker)
-        stats = worker.run()
+        for name in stats.unknown_queues(worker.alias, worker.options.queues or ()):
+            logger.warning(
+                "Queue %s is not in NOBROKER['QUEUES'] and has no jobs: is its name right?", name
+            )
+        done = worker.run()
         if options["verbosity"]:
-            told = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in stats._asdict().items())
+            told = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in done._asdict().items())
             self.stdout.write(f"Worker {worker.identity} ended: {told}.")
         # Set by Django's own run_from_argv(): not for call_command().
         if getattr(self, "_called_from_command_line", False):
