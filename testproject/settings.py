@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 import django
+from django.core.exceptions import ImproperlyConfigured
 
 BASE_DIR = Path(__file__).resolve().parent
 env = os.environ.get
@@ -89,15 +90,14 @@ MYSQL = {
     "PASSWORD": env("MYSQL_PASSWORD", ""),
     "OPTIONS": {"charset": "utf8mb4"},
 }
-DATABASES = {
-    "default": {
-        **{"sqlite": SQLITE, "postgresql": POSTGRESQL, "mysql": MYSQL}[
-            env("NOBROKER_DEMO_DATABASE") or "sqlite"
-        ],
-        # Every request is one transaction; jobs enqueued in it commit or roll back with it.
-        "ATOMIC_REQUESTS": True,
-    }
-}
+CHOICES = {"sqlite": SQLITE, "postgresql": POSTGRESQL, "mysql": MYSQL}
+choice = env("NOBROKER_DEMO_DATABASE") or "sqlite"
+if choice not in CHOICES:
+    raise ImproperlyConfigured(
+        f"NOBROKER_DEMO_DATABASE is {choice!r}; it may be {', '.join(CHOICES)}."
+    )
+# Every request is one transaction; jobs enqueued in it commit or roll back with it.
+DATABASES = {"default": {**CHOICES[choice], "ATOMIC_REQUESTS": True}}
 
 NOBROKER = {
     "VISIBILITY_TIMEOUT": 30.0,

@@ -32,6 +32,7 @@ LABEL, WIDTH = 14, 100
 
 class Command(BaseCommand):
     help = "Shows the whole way of a job, from a page of the shop to the dead letters and back."
+    requires_system_checks = ()  # later, when there is a database to look at
 
     def handle(self, *args: Any, **options: Any) -> None:
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -76,6 +77,7 @@ class Command(BaseCommand):
 
     def _open_shop(self) -> None:
         stage.clear()
+        self.check(databases=[connection.alias])
         name = connection.settings_dict["NAME"]
         where = _relative(name) if connection.vendor == "sqlite" else name
         self._say("Database", f"new and migrated: {connection.display_name}, {where}.")
