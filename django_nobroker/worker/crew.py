@@ -27,9 +27,10 @@ from .waker import Waker
 
 logger = logging.getLogger("django_nobroker")
 
-# Seconds that a part is given to end when there is nothing left for it to do, and when the
-# worker is to leave at once.
+# Seconds that the parts together are given to end when there is nothing left for them to do, the
+# claimer alone before that, and all when the worker is to leave at once.
 PART_GRACE = 5.0
+FEEDER_GRACE = 2.0
 HARD_GRACE = 1.0
 # Seconds between two looks of the main thread at what it watches over.
 NAP = 0.1
@@ -127,7 +128,7 @@ class Crew:
         """Release what has not been started; wait for what runs, as long as that is wanted."""
         timeout = self._options.shutdown_timeout
         until = None if timeout is None else time.monotonic() + timeout
-        self._wait_while(self._feeding.is_alive, time.monotonic() + PART_GRACE)
+        self._wait_while(self._feeding.is_alive, time.monotonic() + FEEDER_GRACE)
         self._feeder.give_back()
         if self.holdings.unfinished:
             logger.info("Worker waits for %s running job(s).", self.holdings.unfinished)
@@ -144,21 +145,22 @@ class Crew:
     def _end(self) -> None:
         """End the parts; what still runs is given back, and its late outcome is fenced off."""
         is_through = not self.holdings.unfinished
+        until = time.monotonic() + (HARD_GRACE if self._hard_stop else PART_GRACE)
+
+        def left() -> float:
+            return max(0.0, until - time.monotonic())
+
         self._feeder.end()
-        self._runner.stop(self._grace if is_through else 0.0)
-        self._loop.stop(self._grace if is_through else 0.0)
+        self._runner.stop(left() if is_through else 0.0)
+        self._loop.stop(left() if is_through else 0.0)
         for held in self._unfinished_now():
             self._settler.put((held, None, None))
         self._settler.stop()
-        self._settling.join(self._grace)
+        self._settling.join(left())
         self._settler.abandon()
         self._keeper.stop()
-        self._keeping.join(self._grace)
-        self._feeding.join(HARD_GRACE)
-
-    @property
-    def _grace(self) -> float:
-        return HARD_GRACE if self._hard_stop else PART_GRACE
+        self._keeping.join(left())
+        self._feeding.join(left())
 
     def _unfinished_now(self) -> list[Held]:
         return [held for held in self.holdings.all() if not held.is_finished]
