@@ -167,6 +167,10 @@ class Dialect:
         """Return whether the statement lost against another transaction, and may be repeated."""
         return False
 
+    def is_newer_row(self, error: Error) -> bool:
+        """Return whether a statement met a row that is newer than the transaction's snapshot."""
+        return False
+
     def session_is_idle(self, connection: Any) -> bool:
         """Return whether the driver's session is outside any transaction, as far as it tells."""
         return True

@@ -15,7 +15,8 @@ from .bulk import BatchDialect
 from .moves import GivenParameter, Move, assignments, filled
 from .rows import LEASED, future_columns, layout, read
 
-CONFLICTS = {1020, 1205, 1213}
+NEWER_ROW = 1020
+CONFLICTS = {NEWER_ROW, 1205, 1213}
 DUPLICATE_KEY = 1062
 # Bytes of a statement that every server takes: the smallest max_allowed_packet in use is 1 MiB.
 SMALL = 960 * 1024
@@ -61,6 +62,14 @@ class MySQL(BatchDialect):
     name = "MySQL"
 
     def insert_keyed(self, connection: Any, new: NewJobs) -> Job | None:
+        # A look first: an INSERT that fails leaves a lock on the gap before the key, and two
+        # transactions that hold such a lock are a deadlock in the making.
+        columns = new.columns
+        taken = Job.objects.using(connection.alias).filter(
+            queue=columns["queue"], job_id=columns["job_id"]
+        )
+        if taken.exists():
+            return None
         try:
             with transaction.atomic(using=connection.alias):
                 [job] = self.insert(connection, new)
@@ -164,6 +173,9 @@ class MySQL(BatchDialect):
         with connection.cursor() as cursor:
             cursor.execute(f"OPTIMIZE TABLE {self.table(connection)}")
             cursor.fetchall()
+
+    def is_newer_row(self, error: Error) -> bool:
+        return bool(error.args) and error.args[0] == NEWER_ROW
 
     def session_is_idle(self, connection: Any) -> bool:
         # The driver does not tell whether a transaction is open; a closed session it does.

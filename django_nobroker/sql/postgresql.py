@@ -13,7 +13,8 @@ from .bulk import BatchDialect
 from .moves import Move
 
 ARRAYS = {"float": "double precision[]", "integer": "bigint[]", "text": "text[]"}
-CONFLICTS = {"40001", "40P01", "55P03"}
+SERIALIZATION_FAILURE = "40001"
+CONFLICTS = {SERIALIZATION_FAILURE, "40P01", "55P03"}
 
 # Locks in the order of the ids, so that two batches never wait for each other in a circle.
 MOVE = """WITH given AS MATERIALIZED (
@@ -85,9 +86,10 @@ class PostgreSQL(BatchDialect):
             return {pk for (pk,) in cursor.fetchall()}
 
     def is_conflict(self, error: Error) -> bool:
-        cause = error.__cause__
-        code = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
-        return code in CONFLICTS
+        return sqlstate(error) in CONFLICTS
+
+    def is_newer_row(self, error: Error) -> bool:
+        return sqlstate(error) == SERIALIZATION_FAILURE
 
     def session_is_idle(self, connection: Any) -> bool:
         # 0 is IDLE in libpq, for psycopg 3 and 2 alike.
@@ -136,3 +138,9 @@ class PostgreSQL(BatchDialect):
             part + ("" if name == "available_at" else types.get(name, "::text"))
             for name, part in zip(names, parts, strict=True)
         ]
+
+
+def sqlstate(error: Error) -> str | None:
+    """Return the code of an error, by psycopg 3 or 2."""
+    cause = error.__cause__
+    return getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)

@@ -22,6 +22,7 @@ from ..exceptions import QueueError
 from ..models import KEY_LENGTH, Job, State
 from ..policies import checked_attempts
 from ..sql.rows import instance
+from .repeats import repeated
 
 logger = logging.getLogger("django_nobroker")
 
@@ -100,10 +101,10 @@ def _insert_keyed(connection: Any, new: sql.NewJobs) -> Job | None:
     """Insert; return None if the key is taken, also by a transaction we cannot see."""
     dialect = sql.dialect(connection)
     try:
-        return dialect.insert_keyed(connection, new)
+        return repeated(connection.alias, lambda: dialect.insert_keyed(connection, new))
     except DatabaseError as error:
         # The winner is newer than our snapshot, which cannot tell more of it than its key.
-        if dialect.is_conflict(error):
+        if dialect.is_newer_row(error):
             return None
         raise
 

@@ -77,7 +77,8 @@ class Handlers:
             return None
         try:
             self._found[queue] = Handler.of(path)
-        except Exception as error:  # whatever the module raises while it is imported
+        except (Exception, SystemExit) as error:
+            # Whatever the module does while it is imported, its jobs wait, and only they.
             if first:
                 logger.error(
                     "The handler %s of queue %s cannot be imported: %s: %s. Its jobs wait.",

@@ -97,9 +97,11 @@ class Link:
         if connection.queries_logged:
             # With DEBUG on, Django keeps every statement until a request ends.
             connection.queries_log.clear()
+        # Some errors of a driver reach us through Django's own code unwrapped.
         if not sql.dialect(connection).has_single_writer:
-            return work()
-        with _turns:
+            with connection.wrap_database_errors:
+                return work()
+        with _turns, connection.wrap_database_errors:
             return work()
 
     def _is_conflict(self, error: Error) -> bool:
