@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import Error, IntegrityError, transaction
@@ -13,13 +13,12 @@ from ..models import Job
 from .base import Claim, Lane, NewJobs, Problem
 from .bulk import BatchDialect
 from .moves import GivenParameter, Move, assignments, filled
+from .packets import SMALL, escaped_size, packets
 from .rows import LEASED, future_columns, layout, read
 
 NEWER_ROW = 1020
 CONFLICTS = {NEWER_ROW, 1205, 1213}
 DUPLICATE_KEY = 1062
-# Bytes of a statement that every server takes: the smallest max_allowed_packet in use is 1 MiB.
-SMALL = 960 * 1024
 KINDS = {"float": "DOUBLE", "integer": "BIGINT", "text": "LONGTEXT"}
 
 # A loose index scan: one step in the lane index for each lane.
@@ -247,24 +246,3 @@ def is_read_committed(connection: Any) -> bool:
     """Return whether the transactions of a connection are READ COMMITTED, as Django has them."""
     options = connection.settings_dict["OPTIONS"]
     return str(options.get("isolation_level", "read committed")).lower() == "read committed"
-
-
-def escaped_size(text: str) -> int:
-    """Return the bytes that a payload takes inside a statement."""
-    return len(text) + text.count('"') + text.count("\\") + text.count("'")
-
-
-def packets(texts: Sequence[str], limit: int, most: int = 1000) -> Iterator[list[str]]:
-    """Cut payloads into batches that fit into `limit` bytes, or hold a single payload."""
-    batch: list[str] = []
-    size = 0
-    for text in texts:
-        # A row has other columns too.
-        needed = escaped_size(text) + 512
-        if batch and (size + needed > limit or len(batch) == most):
-            yield batch
-            batch, size = [], 0
-        batch.append(text)
-        size += needed
-    if batch:
-        yield batch
