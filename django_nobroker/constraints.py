@@ -21,12 +21,12 @@ class ValidTime(Func):
     # SQLite keeps any text; only YYYY-MM-DD HH:MM:SS with or without a fraction compares right.
     sqlite_form = (
         " AND length(CAST(%(column)s AS BLOB)) = length(%(column)s)"
-        " AND strftime('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%S', substr(%(column)s, 1, 19), '+0 days')"
-        " IS substr(%(column)s, 1, 19)"
+        " AND strftime('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%S', substr(%(column)s,1,19), '+0 days')"
+        " IS substr(%(column)s,1,19)"
         " AND %(column)s GLOB"
         " '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9] [0-9][0-9]:[0-9][0-9]:[0-9][0-9]*'"
-        " AND (length(%(column)s) = 19 OR (substr(%(column)s, 20) GLOB '.[0-9]*'"
-        " AND substr(%(column)s, 21) NOT GLOB '*[^0-9]*'))"
+        " AND (length(%(column)s) = 19 OR (substr(%(column)s,20) GLOB '.[0-9]*'"
+        " AND substr(%(column)s,21) NOT GLOB '*[^0-9]*'))"
     )
     conditional = True
 
