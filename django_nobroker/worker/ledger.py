@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from django.db import Error, IntegrityError, transaction
@@ -76,7 +77,7 @@ class Ledger:
             taken, self._minutes = self._minutes, {}
         try:
             with transaction.atomic(using=alias):
-                for (queue, minute), tally in taken.items():
+                for (queue, minute), tally in sorted(taken.items(), key=itemgetter(0)):
                     add_to_minute(alias, queue, minute, tally)
         except Error:
             with self._lock:
