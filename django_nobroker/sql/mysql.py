@@ -12,6 +12,7 @@ from ..exceptions import SerializationError
 from ..models import Job
 from .base import Claim, Lane, NewJobs, Problem
 from .bulk import BatchDialect
+from .keys import one_at_a_time
 from .moves import GivenParameter, Move, assignments, filled
 from .packets import SMALL, escaped_size, packets
 from .rows import LEASED, future_columns, layout, read
@@ -70,7 +71,7 @@ class MySQL(BatchDialect):
         if taken.exists():
             return None
         try:
-            with transaction.atomic(using=connection.alias):
+            with one_at_a_time(connection, new), transaction.atomic(using=connection.alias):
                 [job] = self.insert(connection, new)
                 return job
         except IntegrityError as error:

@@ -84,6 +84,8 @@ class Worker:
         self.alias = alias
         self.identity = new_identity()
         self._has_run = False
+        # Called once signals are listened to, before the first lease.
+        self.on_start: Callable[[], None] | None = None
         self._handlers = Handlers(handler)
         self._queue = queue
         self._crew: Crew | None = None
@@ -108,6 +110,8 @@ class Worker:
             crew.stop()
         try:
             with self._signals(crew):
+                if self.on_start is not None:
+                    self.on_start()
                 if connection.in_atomic_block or sql.dialect(connection).is_private(connection):
                     return crew.work_inline()
                 # From here on this thread only watches.

@@ -59,7 +59,8 @@ class Command(BaseCommand):
             raise CommandError(str(error), returncode=BAD_USAGE) from error
         self._require_database(worker.alias)
         if options["verbosity"]:
-            self._announce(worker)
+            # Not before a signal would be heeded: what reads the line may send one at once.
+            worker.on_start = lambda: self._announce(worker)
         for name in stats.unknown_queues(worker.alias, worker.options.queues or ()):
             logger.warning(
                 "Queue %s is not in NOBROKER['QUEUES'] and has no jobs: is its name right?", name
