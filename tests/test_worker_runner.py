@@ -74,6 +74,7 @@ class RunnerTests(SimpleTestCase):
         self.assertLessEqual(threading.active_count(), before + 3)
 
     def test_what_has_not_started_can_be_taken_back(self):
+        runner = self.runner()
         started, free = threading.Event(), threading.Event()
         self.addCleanup(free.set)
 
@@ -81,7 +82,6 @@ class RunnerTests(SimpleTestCase):
             started.set()
             free.wait(DEADLINE)
 
-        runner = self.runner()
         jobs = [self.held(handler) for _ in range(3)]
         runner.submit(jobs[0])
         self.assertTrue(started.wait(DEADLINE))
@@ -113,6 +113,7 @@ class RunnerTests(SimpleTestCase):
         self.assertTrue(runner.stop(DEADLINE))
 
     def test_stopping_does_not_wait_for_what_does_not_end(self):
+        runner = self.runner()
         started, free = threading.Event(), threading.Event()
         self.addCleanup(free.set)
 
@@ -120,7 +121,6 @@ class RunnerTests(SimpleTestCase):
             started.set()
             free.wait(DEADLINE)
 
-        runner = self.runner()
         runner.submit(self.held(handler))
         self.assertTrue(started.wait(DEADLINE))
         self.assertFalse(runner.stop(0))
