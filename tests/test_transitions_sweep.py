@@ -95,8 +95,8 @@ class ReapTests(Quiet, TestCase):
         self.assertEqual(reap(queues=[]), 0)
 
     def test_in_batches(self):
-        expire(*leased(sweep.BATCH + 5))
-        self.assertEqual(reap(), sweep.BATCH)
+        expire(*leased(sweep.REAP_BATCH + 5))
+        self.assertEqual(reap(), sweep.REAP_BATCH)
         self.assertEqual(reap(), 5)
         self.assertEqual(reap(), 0)
 

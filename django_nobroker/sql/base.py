@@ -95,7 +95,8 @@ class Dialect:
 
     def insert(self, connection: Any, new: NewJobs) -> list[Job]:
         """Insert the jobs; return them in the order of their payloads."""
-        return [self._insert_one(connection, new, text) for text in new.payloads]
+        with transaction.atomic(using=connection.alias, savepoint=False):
+            return [self._insert_one(connection, new, text) for text in new.payloads]
 
     def insert_keyed(self, connection: Any, new: NewJobs) -> Job | None:
         """Insert one job with a key; return None if its queue has one with that key."""

@@ -123,12 +123,9 @@ class PostgreSQL(BatchDialect):
         with connection.cursor() as cursor:
             cursor.execute("SHOW synchronous_commit")
             [value] = cursor.fetchone()
-        level = str(connection.settings_dict["OPTIONS"].get("isolation_level") or "")
-        found = {
-            ASYNCHRONOUS: value == "off",
-            # psycopg has numbers for the levels: 2 is READ COMMITTED.
-            NOT_READ_COMMITTED: level not in {"", "2"} and "READ_COMMITTED" not in level,
-        }
+            cursor.execute("SHOW transaction_isolation")
+            [level] = cursor.fetchone()
+        found = {ASYNCHRONOUS: value == "off", NOT_READ_COMMITTED: level != "read committed"}
         return [problem for problem, is_found in found.items() if is_found]
 
     def _typed(self, names: Sequence[str], parts: Sequence[str]) -> list[str]:

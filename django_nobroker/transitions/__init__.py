@@ -18,9 +18,10 @@ from .operate import (
     requeue,
     resume,
 )
-from .sweep import prune, reap
+from .sweep import REAP_BATCH, prune, queues_with_expired, reap
 
 __all__ = [
+    "REAP_BATCH",
     "CompactionResult",
     "cancel",
     "compact",
@@ -31,6 +32,7 @@ __all__ = [
     "lease",
     "pause",
     "prune",
+    "queues_with_expired",
     "reap",
     "refuse_transaction",
     "requeue",

@@ -75,12 +75,13 @@ def enqueue(alias: str, payload: Any, terms: Terms) -> Job:
     if terms.job_id is None:
         return dialect.insert(connection, new)[0]
     for _ in range(MAX_TRIES):
-        job = _insert_keyed(connection, new)
-        if job is None:
-            job = _existing(alias, terms)
+        job = _insert_keyed(connection, new) or _existing(alias, terms)
         if job is not None:
             return job
-        # The job with this key has been deleted since: its key is free again.
+        # The job with this key has been deleted since, and the key is free again; or our snapshot
+        # is older than the job, and will not see it however often we look.
+    if connection.in_atomic_block:
+        return _unseen(alias, terms)
     raise QueueError(
         f"The key {terms.job_id!r} in queue {terms.queue} is taken and freed faster than it "
         "can be read; enqueue again."
@@ -110,17 +111,12 @@ def _insert_keyed(connection: Any, new: sql.NewJobs) -> Job | None:
 
 
 def _existing(alias: str, terms: Terms) -> Job | None:
-    """Return the job that has the key, marked as not created.
-
-    A snapshot older than that job cannot see it: then its `id` is None.
-    """
+    """Return the job that has the key, marked as not created, or None if it is not to be seen."""
     found = Job.objects.using(alias).filter(queue=terms.queue, job_id=terms.job_id).first()
     if found is None:
-        if not connections[alias].in_atomic_block:
-            return None
-        found = instance(alias, {"id": None, "queue": terms.queue, "job_id": terms.job_id})
+        return None
     found.created = False
-    if found.id is not None and found.state in {State.DEAD, State.CANCELLED}:
+    if found.state in {State.DEAD, State.CANCELLED}:
         logger.warning(
             "Job %s in queue %s is %s: enqueueing its key %r again changes nothing. "
             "Requeue or discard it.",
@@ -131,6 +127,12 @@ def _existing(alias: str, terms: Terms) -> Job | None:
             extra={"job_id": found.id, "queue": found.queue},
         )
     return found
+
+
+def _unseen(alias: str, terms: Terms) -> Job:
+    """Return what is known of a job that our snapshot is too old to see: `id` is None."""
+    known = {"id": None, "queue": terms.queue, "job_id": terms.job_id, "created": False}
+    return instance(alias, known)
 
 
 def subject_of(subject: str | models.Model | None) -> str | None:

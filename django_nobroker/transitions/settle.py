@@ -96,6 +96,10 @@ PROGRESS = Move(
 )
 
 
+# Attempts to one INSERT: with their tracebacks they are large, and MySQL bounds a statement.
+ATTEMPTS = 50
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What is to become of one leased job."""
@@ -211,7 +215,7 @@ def _apply(alias: str, verdicts: list[Verdict]) -> set[int]:
     moved = _move(alias, verdicts[0].move, verdicts)
     failed = [verdict for verdict in verdicts if verdict.failure and verdict.job.id in moved]
     if failed:
-        Attempt.objects.using(alias).bulk_create(map(_attempt, failed))
+        Attempt.objects.using(alias).bulk_create(map(_attempt, failed), batch_size=ATTEMPTS)
     forgotten = [v.job.id for v in verdicts if v.forget and v.job.id in moved]
     if forgotten:
         forget(alias, forgotten)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from django.db import DatabaseError, connections, transaction
 from django.db.models import Q
 
+from .. import sql
 from ..backoff import wait_after
 from ..clock import Ahead
 from ..conf import QueueOptions
@@ -20,7 +21,7 @@ from . import settle
 
 logger = logging.getLogger("django_nobroker")
 
-BATCH = 200
+REAP_BATCH = 200
 _REAPED = (
     "id",
     "queue",
@@ -49,7 +50,7 @@ def reap(
     """
     eligible = [
         name
-        for name in _queues_with_expired(alias, queues)
+        for name in queues_with_expired(alias, queues)
         if options(name).visibility_timeout <= in_touch
     ]
     # A look first: without it an idle worker would take the write lock of SQLite.
@@ -60,13 +61,16 @@ def reap(
         try:
             with transaction.atomic(using=alias):
                 return len(settle.apply(alias, [_expiry(job, options) for job in rows]))
-        except DatabaseError:
-            if connections[alias].closed_in_transaction:
+        except DatabaseError as error:
+            connection = connections[alias]
+            if connection.closed_in_transaction or sql.dialect(connection).is_conflict(error):
+                # Not the fault of a row: the caller repeats it all.
                 raise
         return sum(_reap_alone(alias, job, options) for job in rows)
 
 
-def _queues_with_expired(alias: str, queues: Sequence[str] | None) -> list[str]:
+def queues_with_expired(alias: str, queues: Sequence[str] | None) -> list[str]:
+    """Return the queues, of these or of all, that have leases whose deadline has passed."""
     expired = Job.objects.using(alias).expired()
     if queues is not None:
         expired = expired.filter(queue__in=queues)
@@ -79,7 +83,7 @@ def _expired(alias: str, queues: Sequence[str]) -> Iterable[Job]:
     return (
         expired.order_by("lease_expires_at")
         .only(*_REAPED)
-        .select_for_update(skip_locked=features.has_select_for_update_skip_locked)[:BATCH]
+        .select_for_update(skip_locked=features.has_select_for_update_skip_locked)[:REAP_BATCH]
     )
 
 
@@ -110,10 +114,12 @@ def _reap_alone(alias: str, job: Job, options: Callable[[str], QueueOptions]) ->
     try:
         with transaction.atomic(using=alias):
             return len(settle.apply(alias, [_expiry(job, options)]))
-    except DatabaseError:
-        logger.exception(
-            "%s cannot be reaped; the others go on. Look at its row.",
+    except DatabaseError as error:
+        # Not the text of the error, in which some databases show the whole row.
+        logger.error(
+            "%s cannot be reaped: %s; the others go on. Look at its row.",
             job,
+            type(error).__name__,
             extra={"job_id": job.id, "queue": job.queue},
         )
         return 0

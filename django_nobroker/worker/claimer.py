@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from django.db import connections
+from django.db import Error, connections
 
 from .. import conf, sql, transitions
 from ..models import QueueControl
@@ -77,7 +77,14 @@ class Claimer:
                 # It is its turn, and it needs a free slot: nothing more is leased before it.
                 self._holdings.wake_at = -1
                 return claimed
-            got = self._lease(lane, 1 if lane.solo else room - len(claimed))
+            try:
+                got = self._lease(lane, 1 if lane.solo else room - len(claimed))
+            except Error:
+                if not claimed:
+                    raise
+                # What is leased already must reach its runner; the next turn meets the error.
+                self.lanes.expire()
+                break
             claimed += got
             if not got:
                 self.lanes.barren(lane)

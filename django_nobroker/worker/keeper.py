@@ -25,7 +25,9 @@ logger = logging.getLogger("django_nobroker")
 # Renewed when less than this share of the lease is left.
 RENEW_BELOW = 2 / 3
 BEATS_A_LEASE = 4
-LONGEST_BEAT = 5.0
+LONGEST_BEAT = 1.0
+# Seconds of one beat that reaping, and that pruning, may take.
+BUDGET = 0.5
 REAP_EVERY = 1.0
 PRUNE_EVERY = 10.0
 HEARTBEAT_EVERY = 10.0
@@ -93,11 +95,12 @@ class Keeper:
         self._last_beat = now
         try:
             self._link.run(self.renew)
-            if self._in_touch_since is None:
-                self._in_touch_since = now
+            if time.monotonic() - now > shortest:
+                # Held up that long, as the others may have been: they must renew first.
+                self._in_touch_since = None
             self._link.run(self.sweep)
-        except STATEMENT_ERRORS:
-            logger.exception("The keeper's sweep failed; the next one is due in a moment.")
+        except STATEMENT_ERRORS as error:
+            logger.error("The keeper's sweep failed: %s; it tries again.", type(error).__name__)
         except Unreachable:
             self._in_touch_since = None
         return min(LONGEST_BEAT, shortest / BEATS_A_LEASE)
@@ -132,9 +135,8 @@ class Keeper:
         """Reap, prune, count and show a sign of life, each when it is due."""
         if self._is_due("reap", REAP_EVERY):
             self._reap()
-        if self._is_due("prune", PRUNE_EVERY) and self._prune():
-            # There is more: go on at the next beat.
-            self._due.pop("prune")
+        if self._is_due("prune", PRUNE_EVERY):
+            self._prune()
         if self._is_due("heartbeat", HEARTBEAT_EVERY):
             self.show()
         if self._is_due("minutes", MINUTES_EVERY):
@@ -156,17 +158,33 @@ class Keeper:
         WorkerProcess.objects.using(self._alias).filter(pk=self._process.pk).delete()
 
     def _reap(self) -> None:
-        if self._in_touch_since is not None:
-            in_touch = time.monotonic() - self._in_touch_since
-            reaped = transitions.reap(
-                self._alias, self._queue_options, in_touch=in_touch, queues=self._options.queues
-            )
-            if reaped:
-                self._returned()
+        began = time.monotonic()
+        expired = transitions.queues_with_expired(self._alias, self._options.queues)
+        if self._in_touch_since is None or time.monotonic() - began > self._shortest_timeout():
+            # In touch from here on: by this very answer.
+            self._in_touch_since = time.monotonic()
+            return
+        while expired and self._reap_some() == transitions.REAP_BATCH:
+            if time.monotonic() - began > BUDGET:
+                break
 
-    def _prune(self) -> int:
+    def _reap_some(self) -> int:
+        in_touch = time.monotonic() - (self._in_touch_since or time.monotonic())
+        reaped = transitions.reap(
+            self._alias, self._queue_options, in_touch=in_touch, queues=self._options.queues
+        )
+        if reaped:
+            self._returned()
+        return reaped
+
+    def _prune(self) -> None:
         settings = conf.current()
-        return transitions.prune(self._alias, settings.defaults, dict(settings.queues))
+        until = time.monotonic() + BUDGET
+        while transitions.prune(self._alias, settings.defaults, dict(settings.queues)):
+            if time.monotonic() > until:
+                # There may be more: go on at the next beat.
+                self._due.pop("prune")
+                return
 
     def _is_due(self, what: str, every: float) -> bool:
         now = time.monotonic()

@@ -37,6 +37,8 @@ class Lanes:
         self._read_at = 0.0
         self._fresh_until = 0.0
         self._took = 0.0
+        # How often the reading was declared out of date, also while it was under way.
+        self._expired = 0
         self._barren: dict[sql.Lane, tuple[object, float, float]] = {}
         self._last_queue = ""
 
@@ -82,9 +84,10 @@ class Lanes:
     def expire(self) -> None:
         """Have the lanes read again at the next question: one has run dry."""
         self._fresh_until = 0.0
+        self._expired += 1
 
     def _refresh(self) -> None:
-        began = time.monotonic()
+        began, expired = time.monotonic(), self._expired
         found = self._read(self._options.queues)
         heads = {lane: lane.head for lane in found}
         self._barren = {
@@ -93,7 +96,8 @@ class Lanes:
         self._lanes = [lane for lane in found if lane.queue not in self._options.exclude]
         self._read_at = time.monotonic()
         self._took = self._read_at - began
-        self._fresh_until = self._read_at + min(FRESH * self._took, FRESH_AT_MOST)
+        if expired == self._expired:
+            self._fresh_until = self._read_at + min(FRESH * self._took, FRESH_AT_MOST)
 
     def _rank(self, queue: str) -> tuple[int, str]:
         if self._options.queues is not None:

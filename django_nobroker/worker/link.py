@@ -137,6 +137,12 @@ def discard(alias: str) -> None:
     """Drop this thread's connection whatever state it is in; the next use opens a new one."""
     connection: Any = connections[alias]
     try:
+        if connection.connection is not None:
+            # The driver's own first: a pool would keep the session for somebody else.
+            connection.connection.close()
+    except Exception:
+        logger.debug("The driver could not close a connection of %r.", alias)
+    try:
         connection.close()
     except Exception:
         # Broken beyond closing.

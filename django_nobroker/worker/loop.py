@@ -50,6 +50,9 @@ class LoopRunner:
         if self._loop is None:
             self._thread.start()
             self._ready.wait()
+            if self._loop is None:
+                # It died before it was ready: the worker ends, and gives the job back.
+                return
         self._waiting.append(held)
         self._call(self._fill)
 
@@ -87,9 +90,11 @@ class LoopRunner:
             loop.call_soon_threadsafe(function)
 
     def _run(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        try:
+            self._loop = asyncio.new_event_loop()
+        finally:
+            self._ready.set()
         asyncio.set_event_loop(self._loop)
-        self._ready.set()
         self._loop.run_forever()
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         if not self._tasks:

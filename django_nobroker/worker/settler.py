@@ -49,6 +49,7 @@ class Settler:
         self._outbox: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
         self._abandoned = threading.Event()
         self._stopping = False
+        self._refusals = 0
 
     def put(self, ended: Ended) -> None:
         """Have a job settled as it ended."""
@@ -138,10 +139,12 @@ class Settler:
         while True:
             try:
                 return link.run(lambda: settle.apply(self._alias, verdicts))
-            except Unreachable:
-                if self._abandoned.wait(link.pause):
-                    return None
             except Exception as error:
+                if isinstance(error, Unreachable) and not self._is_reachable(link):
+                    if self._abandoned.wait(link.pause):
+                        return None
+                    continue
+                # It is not the database, but something among the verdicts.
                 if len(pairs) == 1:
                     return self._rewritten(pairs[0], error, link)
                 break
@@ -150,17 +153,33 @@ class Settler:
             settled |= self._apply([pair], link) or set()
         return settled
 
+    def _is_reachable(self, link: Link) -> bool:
+        """Return whether the database takes statements, though it has just refused one twice."""
+        try:
+            link.run(lambda: Job.objects.using(self._alias).filter(pk=0).exists())
+        except Unreachable:
+            return False
+        self._refusals += 1
+        return self._refusals % 2 == 0
+
     def _rewritten(self, pair: Pair, error: Exception, link: Link) -> set[int] | None:
         """Settle as failed a job whose outcome the database refuses, or leave it to its lease."""
         held = pair[0]
-        logger.error("%s cannot be settled as it ended: %s", held.job, error, extra=extra(held.job))
+        # Not the text of the error, in which some databases show the whole row.
+        name = type(error).__name__
+        logger.error("%s cannot be settled as it ended: %s", held.job, name, extra=extra(held.job))
         delay = wait_after(held.options.backoff, held.job.attempts)
-        failure = Failure.of(f"its outcome could not be stored: {error}")
+        failure = Failure.of(f"its outcome could not be stored: {name}")
         outcome = settle.nacked(held.job, failure, delay)
         try:
             return link.run(lambda: settle.apply(self._alias, [outcome]))
-        except Exception:
-            logger.exception("%s is left to its lease.", held.job, extra=extra(held.job))
+        except Exception as second:
+            logger.error(
+                "%s is left to its lease: %s",
+                held.job,
+                type(second).__name__,
+                extra=extra(held.job),
+            )
             return None
 
 

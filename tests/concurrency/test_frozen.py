@@ -1,5 +1,6 @@
 """A worker that stands still past its lease changes nothing when it moves again."""
 
+import os
 import signal
 import sqlite3
 from contextlib import closing
@@ -38,6 +39,8 @@ class FrozenTests(ProcessTestCase):
         """Stop a process, but not while it holds the one lock for writing that SQLite has."""
         while True:
             worker.send(signal.SIGSTOP)
+            # The signal is only on its way: the answer counts once all threads stand still.
+            os.waitpid(worker.process.pid, os.WUNTRACED)
             if connection.vendor != "sqlite" or is_writable(connection.settings_dict["NAME"]):
                 return
             worker.send(signal.SIGCONT)
