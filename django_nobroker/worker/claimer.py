@@ -98,7 +98,7 @@ class Claimer:
     def has_due(self) -> bool:
         """Return whether a job is due now that this worker would run."""
         self.lanes.expire()
-        return any(self.serves(lane.queue) for lane in self.lanes.due())
+        return any(self.serves(lane.queue) for lane in self.lanes.coming())
 
     def serves(self, queue: str) -> bool:
         """Return whether this worker would run the jobs of a queue now."""
