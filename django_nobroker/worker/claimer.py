@@ -10,7 +10,8 @@ from typing import Any
 from django.db import Error, connections
 
 from .. import conf, sql, transitions
-from ..models import QueueControl
+from ..clock import Ahead
+from ..models import Job, QueueControl, State
 from .handlers import Handlers
 from .holdings import Held, Holdings
 from .lanes import Lanes
@@ -20,6 +21,8 @@ from .pace import AHEAD, Pace
 
 logger = logging.getLogger("django_nobroker")
 
+# Seconds within which a job that comes due is not worth an end and a new start.
+MOMENT = 0.01
 # Seconds for which the list of paused queues is believed.
 PAUSED_FOR = 0.5
 
@@ -96,9 +99,16 @@ class Claimer:
         return claimed
 
     def has_due(self) -> bool:
-        """Return whether a job is due now that this worker would run."""
-        self.lanes.expire()
-        return any(self.serves(lane.queue) for lane in self.lanes.coming())
+        """Return whether a job that this worker would run is due, now or in a moment."""
+        lanes = self.lanes.coming(MOMENT)
+        queues = {lane.queue for lane in lanes if self.serves(lane.queue)}
+        if not queues:
+            return False
+        # A lane may be due for jobs that only others can run.
+        coming = Job.objects.using(self.alias).filter(
+            state=State.READY, queue__in=queues, available_at__lte=Ahead(MOMENT), task=""
+        )
+        return coming.exists()
 
     def serves(self, queue: str) -> bool:
         """Return whether this worker would run the jobs of a queue now."""

@@ -17,8 +17,6 @@ CHEAP = 0.01
 # Seconds for which a lane that was due and gave nothing is left alone: at first, and at most.
 BARREN_FOR = 0.01
 BARREN_AT_MOST = 1.0
-# Seconds within which a job that comes due is not worth an end and a new start.
-MOMENT = 0.01
 # Seconds after its time at which a job is sure to be due, whatever was rounded on the way.
 MARGIN = 0.002
 
@@ -52,16 +50,10 @@ class Lanes:
         due = [lane for lane in self._lanes if lane.due_in <= age and not self._is_barren(lane)]
         return sorted(due, key=lambda lane: (self._rank(lane.queue), -lane.priority, lane.due_in))
 
-    def coming(self) -> list[sql.Lane]:
-        """Return the lanes with jobs that are due now or in a moment, and that may still give one."""
-        if time.monotonic() >= self._fresh_until:
-            self._refresh()
-        age = time.monotonic() - self._read_at + MOMENT
-        return [
-            lane
-            for lane in self._lanes
-            if lane.due_in <= age and self._barren.get(lane, (None, 0.0, 0.0))[2] < BARREN_AT_MOST
-        ]
+    def coming(self, seconds: float) -> list[sql.Lane]:
+        """Return the lanes with jobs that are due in so many seconds, whatever they gave lately."""
+        self._refresh()
+        return [lane for lane in self._lanes if lane.due_in <= seconds]
 
     def next_due(self) -> float | None:
         """Return the seconds until the next job is due, as of the last reading, or None."""
