@@ -237,7 +237,8 @@ def forget_these(jobs: JobQuerySet) -> int:
     alias = jobs.db
     attempts = Attempt.objects.using(alias).filter(job__in=jobs.order_by())
     attempts._raw_delete(alias)
-    return jobs.order_by()._raw_delete(alias)
+    # None when the conditions cannot be met by any row.
+    return jobs.order_by()._raw_delete(alias) or 0
 
 
 def _attempt(verdict: Verdict) -> Attempt:
