@@ -8,7 +8,7 @@ from django.utils.timezone import now
 
 from django_nobroker import JobNotFound, Queue, QueueError, SerializationError, transitions
 from django_nobroker.models import Attempt, Job, QueueControl
-from django_nobroker.transitions import operate
+from django_nobroker.transitions import operate, settle
 
 from .rows import alter
 
@@ -148,6 +148,10 @@ class DeleteTests(TestCase):
         Queue("other").enqueue({})
         self.assertEqual(Queue().purge(), operate.BATCH + 2)
         self.assertEqual(JOBS.get().queue, "other")
+
+    def test_nothing_left_to_delete_is_a_number_too(self):
+        self.assertEqual(settle.forget_these(JOBS.filter(pk__in=[])), 0)
+        self.assertEqual(settle.forget("default", []), 0)
 
     def test_a_deleted_job_is_not_found(self):
         job = Queue().enqueue({}, job_id="key")
