@@ -67,7 +67,9 @@ DATABASES = {"default": DATABASE}
 INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.auth",
+    "django.contrib.sessions",
     "django_nobroker",
+    "testproject.shop",
     "tests",
 ]
 

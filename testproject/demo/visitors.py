@@ -5,9 +5,9 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.signals import user_logged_in
 from django.core.files.base import ContentFile, File
 from django.test import Client
@@ -16,7 +16,7 @@ from django.urls import reverse
 from testproject.shop.catalogue import add_product
 from testproject.shop.models import Product
 
-PICTURES = settings.BASE_DIR / "shop" / "pictures"
+PICTURES = Path(__file__).resolve().parent.parent / "shop" / "pictures"
 PRICES = {
     "Apples": ("apple.jpg", "2.40"),
     "Bananas": ("banana.jpg", "1.90"),

@@ -1,0 +1,1 @@
+"""The shop of the test project: its pages, its jobs, its demonstration."""
