@@ -94,6 +94,9 @@ class KilledTests(Quiet, TransactionTestCase):
                 self.assertGreaterEqual(self.kill_all(), 2)
                 second = queue.enqueue(2)
                 eventually(lambda job=second: fresh(job).attempts and fresh(job).state != "leased")
-                self.assertEqual((fresh(second).state, fresh(second).attempts), ("done", 1))
+                second = fresh(second)
+                self.assertEqual(
+                    (second.state, second.attempts, second.last_error), ("done", 1, None)
+                )
         self.assertIsNone(up.error)
         self.assertEqual((up.stats.failed, up.stats.lost_leases), (0, 0))
