@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from .base import NewJobs
@@ -22,11 +22,27 @@ def one_at_a_time(connection: Any, new: NewJobs) -> Iterator[None]:
     """
     name = f"{connection.settings_dict['NAME']}.{new.columns['queue']}.{new.columns['job_id']}"
     lock = f"nobroker.{hashlib.sha256(name.encode()).hexdigest()[:40]}"
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT GET_LOCK(%s, %s)", [lock, KEY_LOCK_TIMEOUT])
+    connection.ensure_connection()
+    session = connection.connection
+    with connection.wrap_database_errors:
+        _ask(session, "SELECT GET_LOCK(%s, %s)", [lock, KEY_LOCK_TIMEOUT])
+    try:
+        yield
+    finally:
+        # A session that is gone has let go of its locks, and its error must not hide the first.
+        with suppress(Exception):
+            _ask(session, "SELECT RELEASE_LOCK(%s)", [lock])
+
+
+def _ask(session: Any, statement: str, params: list[Any]) -> None:
+    """Run a statement on the driver's own cursor.
+
+    Django's would refuse it in a transaction that a deadlock has broken, and a worker would take
+    the lock for a change that a handler left in its session.
+    """
+    cursor = session.cursor()
+    try:
+        cursor.execute(statement, params)
         cursor.fetchone()
-        try:
-            yield
-        finally:
-            cursor.execute("SELECT RELEASE_LOCK(%s)", [lock])
-            cursor.fetchone()
+    finally:
+        cursor.close()

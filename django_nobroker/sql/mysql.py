@@ -20,7 +20,7 @@ from .rows import LEASED, future_columns, layout, read
 NEWER_ROW = 1020
 CONFLICTS = {NEWER_ROW, 1205, 1213}
 DUPLICATE_KEY = 1062
-KINDS = {"float": "DOUBLE", "integer": "BIGINT", "text": "LONGTEXT"}
+KINDS = {"float": "DOUBLE", "integer": "BIGINT", "text": "LONGTEXT CHARACTER SET utf8mb4"}
 
 # A loose index scan: one step in the lane index for each lane.
 LANES = """SELECT queue, priority, lease_losses,

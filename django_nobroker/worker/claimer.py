@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from django.db import Error, connections
+from django.db import connections
 
 from .. import conf, sql, transitions
 from ..clock import Ahead
@@ -82,7 +82,7 @@ class Claimer:
                 return claimed
             try:
                 got = self._lease(lane, 1 if lane.solo else room - len(claimed))
-            except Error:
+            except Exception:
                 if not claimed:
                     raise
                 # What is leased already must reach its runner; the next turn meets the error.

@@ -25,6 +25,8 @@ logger = logging.getLogger("django_nobroker")
 MOST = 500
 # Seconds to wait for company once something has ended: about what a commit takes.
 LINGER = 0.003
+# How often in a row a database that answers may refuse the same verdicts.
+REFUSALS = 5
 BACK_TO_READY = (settle.RETRY, settle.RELEASE, settle.SNOOZE)
 Pair = tuple[Held, settle.Verdict, float]
 
@@ -49,7 +51,6 @@ class Settler:
         self._outbox: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
         self._abandoned = threading.Event()
         self._stopping = False
-        self._refusals = 0
 
     def put(self, ended: Ended) -> None:
         """Have a job settled as it ended."""
@@ -136,14 +137,19 @@ class Settler:
     def _apply(self, pairs: Sequence[Pair], link: Link) -> set[int] | None:
         """Apply the verdicts; return None if they had to be abandoned to the passing of leases."""
         verdicts = [outcome for _, outcome, _ in pairs]
+        refusals = 0
         while True:
             try:
                 return link.run(lambda: settle.apply(self._alias, verdicts))
             except Exception as error:
-                if isinstance(error, Unreachable) and not self._is_reachable(link):
-                    if self._abandoned.wait(link.pause):
-                        return None
-                    continue
+                if isinstance(error, Unreachable):
+                    # A connection that breaks is nobody's fault; these verdicts are to blame only
+                    # if they are refused again and again by a database that answers others.
+                    refusals = refusals + 1 if self._is_reachable(link) else 0
+                    if refusals < REFUSALS:
+                        if self._abandoned.wait(link.pause):
+                            return None
+                        continue
                 # It is not the database, but something among the verdicts.
                 if len(pairs) == 1:
                     return self._rewritten(pairs[0], error, link)
@@ -154,13 +160,12 @@ class Settler:
         return settled
 
     def _is_reachable(self, link: Link) -> bool:
-        """Return whether the database takes statements, though it has just refused one twice."""
+        """Return whether the database answers another statement."""
         try:
             link.run(lambda: Job.objects.using(self._alias).filter(pk=0).exists())
         except Unreachable:
             return False
-        self._refusals += 1
-        return self._refusals % 2 == 0
+        return True
 
     def _rewritten(self, pair: Pair, error: Exception, link: Link) -> set[int] | None:
         """Settle as failed a job whose outcome the database refuses, or leave it to its lease."""
