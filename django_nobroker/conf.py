@@ -18,7 +18,8 @@ from django.core.signals import setting_changed
 from .backoff import BackoffPolicy, checked_backoff
 from .durations import seconds_of
 from .exceptions import QueueError
-from .policies import checked_attempts
+from .integers import whole_number
+from .policies import MOST_ATTEMPTS
 
 QUEUE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}\Z")
 
@@ -96,9 +97,7 @@ def _period_or_none(value: Any, name: str) -> float | None:
 
 
 def _attempts(value: Any, name: str) -> int:
-    if value is None:
-        raise QueueError(f"{name} must be a whole number from 1 to 32767, not None.")
-    return checked_attempts(value, name)  # type: ignore[no-any-return]
+    return whole_number(value, name, least=1, most=MOST_ATTEMPTS)
 
 
 def _handler(value: Any, name: str) -> str | None:

@@ -12,7 +12,9 @@ from typing import Any, TypeVar
 
 from .backoff import BackoffPolicy, checked_backoff
 from .exceptions import QueueError
+from .integers import whole_number
 
+MOST_ATTEMPTS = 32_767
 ATTRIBUTE = "nobroker_policy"
 Exceptions = type[BaseException] | tuple[type[BaseException], ...]
 Handler = TypeVar("Handler", bound=Callable[..., Any])
@@ -76,13 +78,9 @@ def policy_of(function: Any) -> Policy:
     return found if isinstance(found, Policy) else Policy()
 
 
-def checked_attempts(value: Any, name: str = "max_attempts") -> Any:
+def checked_attempts(value: Any, name: str = "max_attempts") -> int | None:
     """Return a number of attempts, or None; raise QueueError for anything but 1 to 32767."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 32_767:
-        raise QueueError(f"{name} must be a whole number from 1 to 32767, not {value!r:.80}.")
-    return value
+    return None if value is None else whole_number(value, name, least=1, most=MOST_ATTEMPTS)
 
 
 def _checked_exceptions(value: Any, name: str) -> Any:

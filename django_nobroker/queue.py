@@ -24,6 +24,7 @@ from .backoff import BackoffPolicy, checked_backoff, wait_after
 from .durations import seconds_of
 from .exceptions import QueueError
 from .failures import Failure, clean
+from .integers import whole_number
 from .models import Job, State
 from .policies import checked_attempts
 from .reading import QueueReader
@@ -134,8 +135,7 @@ class Queue(QueueReader):
         object has been in use for a whole visibility timeout. Raises LeaseInTransaction inside
         `atomic()`, a test's own excepted.
         """
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise QueueError(f"count must be a whole number from 1, not {count!r:.80}.")
+        count = whole_number(count, "count", least=1)
         options = self.options
         seconds = options.visibility_timeout
         if visibility_timeout is not None:

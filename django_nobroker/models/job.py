@@ -31,9 +31,6 @@ class State(models.TextChoices):
     CANCELLED = "cancelled", "Cancelled"
 
 
-SETTLED = (State.DONE, State.DEAD, State.CANCELLED)
-
-
 _BOUNDS: dict[str, Any] = {
     "priority": Between("priority", least=-100, most=100),
     "attempts": Between("attempts", least=0, most=COUNT_LIMIT),
@@ -51,6 +48,10 @@ class JobQuerySet(models.QuerySet["Job"]):
     def in_queue(self, name: str) -> JobQuerySet:
         """Return the jobs of one queue."""
         return self.filter(queue=name)
+
+    def with_key(self, queue: str, job_id: str | None) -> JobQuerySet:
+        """Return the job of a queue that has this key, if there is one."""
+        return self.filter(queue=queue, job_id=job_id)
 
     def due(self) -> JobQuerySet:
         """Return the jobs that a worker may lease now."""

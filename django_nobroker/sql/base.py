@@ -104,13 +104,14 @@ class Dialect:
             with transaction.atomic(using=connection.alias):
                 return self._insert_one(connection, new, new.payloads[0])
         except IntegrityError:
-            columns = new.columns
-            taken = Job.objects.using(connection.alias).filter(
-                queue=columns["queue"], job_id=columns["job_id"]
-            )
-            if not taken.exists():
+            if not self.is_taken(connection, new):
                 raise
             return None
+
+    def is_taken(self, connection: Any, new: NewJobs) -> bool:
+        """Return whether there is a job to be seen with the key of a new one."""
+        jobs = Job.objects.using(connection.alias)
+        return jobs.with_key(new.columns["queue"], new.columns["job_id"]).exists()
 
     def lanes(self, connection: Any, queues: Sequence[str] | None = None) -> list[Lane]:
         """Return the lanes that have ready jobs, of these queues or of all."""

@@ -64,11 +64,7 @@ class MySQL(BatchDialect):
     def insert_keyed(self, connection: Any, new: NewJobs) -> Job | None:
         # A look first: an INSERT that fails leaves a lock on the gap before the key, and two
         # transactions that hold such a lock are a deadlock in the making.
-        columns = new.columns
-        taken = Job.objects.using(connection.alias).filter(
-            queue=columns["queue"], job_id=columns["job_id"]
-        )
-        if taken.exists():
+        if self.is_taken(connection, new):
             return None
         try:
             with one_at_a_time(connection, new), transaction.atomic(using=connection.alias):

@@ -19,6 +19,7 @@ from django.utils import timezone
 from .. import payloads, sql
 from ..durations import EARLIEST, LATEST, seconds_of
 from ..exceptions import QueueError
+from ..integers import whole_number
 from ..models import KEY_LENGTH, Job, State
 from ..policies import checked_attempts
 from ..sql.rows import instance
@@ -54,7 +55,7 @@ class Terms:
                 "queue": self.queue,
                 "task": self.task,
                 "backend": self.backend,
-                "priority": _checked_priority(self.priority),
+                "priority": whole_number(self.priority, "priority", least=-100, most=100),
                 "max_attempts": checked_attempts(self.max_attempts),
                 "job_id": checked_key(self.job_id, "job_id"),
                 "subject": subject_of(self.subject),
@@ -112,7 +113,7 @@ def _insert_keyed(connection: Any, new: sql.NewJobs) -> Job | None:
 
 def _existing(alias: str, terms: Terms) -> Job | None:
     """Return the job that has the key, marked as not created, or None if it is not to be seen."""
-    found = Job.objects.using(alias).filter(queue=terms.queue, job_id=terms.job_id).first()
+    found = Job.objects.using(alias).with_key(terms.queue, terms.job_id).first()
     if found is None:
         return None
     found.created = False
@@ -155,12 +156,6 @@ def checked_key(value: Any, name: str) -> str | None:
     if "\x00" in value or any("\ud800" <= character <= "\udfff" for character in value):
         raise QueueError(f"{name} holds a NUL or half a surrogate pair, which databases refuse.")
     return str(value)
-
-
-def _checked_priority(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not -100 <= value <= 100:
-        raise QueueError(f"priority must be a whole number from -100 to 100, not {value!r:.80}.")
-    return int(value)
 
 
 def _checked_time(value: Any) -> datetime | None:

@@ -16,6 +16,7 @@ from ..backoff import wait_after
 from ..clock import Ahead
 from ..conf import QueueOptions
 from ..failures import Failure
+from ..logs import about
 from ..models import Job, State
 from . import settle
 
@@ -98,13 +99,7 @@ def _expiry(job: Job, options: Callable[[str], QueueOptions]) -> settle.Verdict:
         job.leased_by,
         job.attempts,
         job.max_attempts,
-        extra={
-            "job_id": job.id,
-            "queue": job.queue,
-            "task": job.task,
-            "attempt": job.attempts,
-            "worker": job.leased_by,
-        },
+        extra=about(job),
     )
     delay = wait_after(options(job.queue).backoff, job.attempts)
     return settle.nacked(job, failure, delay, losses=1)
@@ -120,7 +115,7 @@ def _reap_alone(alias: str, job: Job, options: Callable[[str], QueueOptions]) ->
             "%s cannot be reaped: %s; the others go on. Look at its row.",
             job,
             type(error).__name__,
-            extra={"job_id": job.id, "queue": job.queue},
+            extra=about(job),
         )
         return 0
 

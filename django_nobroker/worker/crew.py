@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from .. import conf
+from ..logs import about
 from ..models import WorkerProcess
 from .claimer import Claimer
 from .feeder import Feeder
@@ -22,7 +23,7 @@ from .options import WorkerOptions
 from .pace import Pace
 from .parts import Part
 from .runner import Runner
-from .settler import Settler, extra
+from .settler import Settler
 from .waker import Waker
 
 logger = logging.getLogger("django_nobroker")
@@ -121,7 +122,7 @@ class Crew:
                 "%s: lease lost: it ran out before it could be renewed. Another worker may have "
                 "taken the job.",
                 held.job,
-                extra=extra(held.job),
+                extra=about(held.job),
             )
 
     def _drain(self) -> None:

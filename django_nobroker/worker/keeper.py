@@ -12,13 +12,13 @@ from collections.abc import Callable
 
 from .. import conf, transitions
 from ..clock import Ahead, Now
+from ..logs import about
 from ..models import WorkerProcess
 from ..transitions import settle
 from .holdings import Held, Holdings
 from .ledger import Ledger
 from .link import STATEMENT_ERRORS, Link, Unreachable
 from .options import WorkerOptions
-from .settler import extra
 
 logger = logging.getLogger("django_nobroker")
 
@@ -207,7 +207,7 @@ class Keeper:
                 "%s: lease lost; its deadline passed, or it was cancelled. What its handler "
                 "returns will change nothing.",
                 held.job,
-                extra=extra(held.job),
+                extra=about(held.job),
             )
 
     def _warn_of_long_run(self, held: Held, now: float) -> None:
@@ -220,7 +220,7 @@ class Keeper:
                 held.job,
                 now - held.started,
                 LONG_RUN,
-                extra=extra(held.job),
+                extra=about(held.job),
             )
 
     def _shortest_timeout(self) -> float:

@@ -10,6 +10,9 @@ from typing import Any
 from .. import conf
 from ..durations import seconds_of
 from ..exceptions import QueueError
+from ..integers import whole_number
+
+MOST_CONCURRENT = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +46,9 @@ class WorkerOptions:
         return cls(
             queues=names,
             exclude=tuple(map(conf.checked_queue_name, exclude)),
-            concurrency=_count(given.pop("concurrency", 1), "concurrency"),
+            concurrency=whole_number(
+                given.pop("concurrency", 1), "concurrency", least=1, most=MOST_CONCURRENT
+            ),
             poll_interval=seconds_of(
                 given.pop("poll_interval", 0.1), "poll_interval", at_least=0.001
             ),
@@ -58,18 +63,8 @@ class WorkerOptions:
         )
 
 
-def _count(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 100_000:
-        raise QueueError(f"{name} must be a whole number from 1 to 100000, not {value!r:.80}.")
-    return value
-
-
 def _count_or_none(value: Any, name: str) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise QueueError(f"{name} must be a whole number from 1, not {value!r:.80}.")
-    return value
+    return None if value is None else whole_number(value, name, least=1)
 
 
 def _seconds_or_none(value: float | timedelta | None, name: str) -> float | None:

@@ -40,7 +40,6 @@ class Runner:
         self._crashed = crashed
         self._inbox: queue.SimpleQueue[Held | None] = queue.SimpleQueue()
         self._threads: list[Part] = []
-        self._busy = 0
 
     def submit(self, held: Held) -> None:
         """Have a job run as soon as a thread is free."""

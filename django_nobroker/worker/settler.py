@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ..backoff import wait_after
 from ..failures import Failure
+from ..logs import about
 from ..models import Job
 from ..outcomes import Snooze
 from ..transitions import settle
@@ -127,11 +128,11 @@ class Settler:
                 outcome.move.name,
                 held.handler.name,
                 seconds,
-                extra=extra(held.job),
+                extra=about(held.job),
             )
         elif logger.isEnabledFor(logging.DEBUG):
             logger.debug(
-                "%s: %s after %.3f s", held.job, outcome.move.name, seconds, extra=extra(held.job)
+                "%s: %s after %.3f s", held.job, outcome.move.name, seconds, extra=about(held.job)
             )
 
     def _apply(self, pairs: Sequence[Pair], link: Link) -> set[int] | None:
@@ -172,7 +173,7 @@ class Settler:
         held = pair[0]
         # Not the text of the error, in which some databases show the whole row.
         name = type(error).__name__
-        logger.error("%s cannot be settled as it ended: %s", held.job, name, extra=extra(held.job))
+        logger.error("%s cannot be settled as it ended: %s", held.job, name, extra=about(held.job))
         delay = wait_after(held.options.backoff, held.job.attempts)
         failure = Failure.of(f"its outcome could not be stored: {name}")
         outcome = settle.nacked(held.job, failure, delay)
@@ -183,7 +184,7 @@ class Settler:
                 "%s is left to its lease: %s",
                 held.job,
                 type(second).__name__,
-                extra=extra(held.job),
+                extra=about(held.job),
             )
             return None
 
@@ -199,16 +200,5 @@ def log_failure(held: Held, error: BaseException) -> None:
         job.max_attempts,
         held.handler.name,
         type(error).__qualname__,
-        extra=extra(job),
+        extra=about(job),
     )
-
-
-def extra(job: Job) -> dict[str, object]:
-    """Return the fixed keys that every log record about a job carries."""
-    return {
-        "job_id": job.id,
-        "queue": job.queue,
-        "task": job.task,
-        "attempt": job.attempts,
-        "worker": job.leased_by,
-    }
