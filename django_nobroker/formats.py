@@ -12,9 +12,14 @@ KEY = "format"
 
 
 def write(alias: str) -> None:
-    """Note the version of this release, where the tables are."""
+    """Note the version of this release, where the tables are.
+
+    Never a lower one than is noted: an older release that runs migrate changes no table.
+    """
     if Format._meta.db_table in connections[alias].introspection.table_names():
-        Format.objects.using(alias).update_or_create(key=KEY, defaults={"version": FORMAT_VERSION})
+        noted = Format.objects.using(alias)
+        noted.get_or_create(key=KEY, defaults={"version": FORMAT_VERSION})
+        noted.filter(key=KEY, version__lt=FORMAT_VERSION).update(version=FORMAT_VERSION)
 
 
 def version(alias: str) -> int:

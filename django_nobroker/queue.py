@@ -1,40 +1,31 @@
 """Queue: a name, its options, and the transitions as methods.
 
 It holds no connection and no state but how long it has been in touch, so it may be made where
-it is used and shared between threads.
+it is used and shared between threads. Its base classes read (`reading`) and hold (`leasing`).
 """
 
 from __future__ import annotations
 
-import os
-import socket
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Self
 
 from asgiref.sync import sync_to_async
 from django.core.exceptions import SynchronousOnlyOperation
 from django.db import connections, models
 
-from . import conf, sql, transitions
-from .backoff import BackoffPolicy, checked_backoff, wait_after
+from . import conf, transitions
+from .backoff import BackoffPolicy, checked_backoff
 from .durations import seconds_of
-from .exceptions import QueueError
-from .failures import Failure, clean
-from .integers import whole_number
+from .leasing import QueueHolder, Seconds
 from .models import Job, State
 from .policies import checked_attempts
-from .reading import QueueReader
-from .transitions import CompactionResult, settle
+from .transitions import CompactionResult
 from .transitions.enqueue import Terms, checked_key
 
-Seconds = float | timedelta
 
-
-class Queue(QueueReader):
+class Queue(QueueHolder):
     """A named queue in the database of the project.
 
     Options left at None come from NOBROKER, first from its entry for this queue. `using` is a
@@ -63,7 +54,6 @@ class Queue(QueueReader):
         if backoff is not None:
             own["backoff"] = checked_backoff(backoff, "backoff")
         self._own = own
-        self._in_touch_since: float | None = None
 
     def __repr__(self) -> str:
         return f"<Queue {self.name!r}>"
@@ -73,12 +63,6 @@ class Queue(QueueReader):
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
-
-    @property
-    def options(self) -> conf.QueueOptions:
-        """The options in force: this object's own, else those of the settings."""
-        options = conf.current().options(self.name)
-        return replace(options, **self._own) if self._own else options
 
     def enqueue(
         self,
@@ -128,80 +112,6 @@ class Queue(QueueReader):
         with naming_twin("aenqueue_many"):
             return transitions.enqueue_many(self.alias, payloads, terms)
 
-    def lease(self, count: int = 1, *, visibility_timeout: Seconds | None = None) -> list[Job]:
-        """Lease up to `count` due jobs, highest priority first, for `visibility_timeout` seconds.
-
-        A job whose last lease expired comes alone. Leases that expired are ended first, once this
-        object has been in use for a whole visibility timeout. Raises LeaseInTransaction inside
-        `atomic()`, a test's own excepted.
-        """
-        count = whole_number(count, "count", least=1)
-        options = self.options
-        seconds = options.visibility_timeout
-        if visibility_timeout is not None:
-            seconds = seconds_of(visibility_timeout, "visibility_timeout", at_least=0.1)
-        connection = connections[self.alias]
-        transitions.refuse_transaction(connection)
-        self._reap(options)
-        jobs: list[Job] = []
-        for lane in self._lanes(connection):
-            if lane.solo and jobs:
-                break
-            wanted = 1 if lane.solo else count - len(jobs)
-            claim = sql.Claim(lane, wanted, _holder(), seconds)
-            jobs += transitions.lease(connection.alias, claim)
-            if len(jobs) >= count or (jobs and lane.solo):
-                break
-        return jobs
-
-    def lease_one(self, *, visibility_timeout: Seconds | None = None) -> Job | None:
-        """Lease one due job, or return None."""
-        jobs = self.lease(1, visibility_timeout=visibility_timeout)
-        return jobs[0] if jobs else None
-
-    def ack(self, job: Job) -> None:
-        """Settle a leased job as done, in the caller's transaction if there is one.
-
-        Raises LeaseLost if the job is no longer held, and marks that transaction for rollback.
-        """
-        forget = self.options.keep_done == 0
-        settle.apply_one(self.alias, settle.acked(self._held(job), forget=forget))
-
-    def nack(self, job: Job, *, error: object = None, delay: Seconds | None = None) -> Job:
-        """Record a failed attempt; return the job, to be tried again or dead.
-
-        `error` is an exception or a text. Without `delay` the queue's backoff says when.
-        Raises LeaseLost if the job is no longer held.
-        """
-        job = self._held(job)
-        if delay is None:
-            seconds = wait_after(self.options.backoff, job.attempts)
-        else:
-            seconds = seconds_of(delay, "delay")
-        settle.apply_one(self.alias, settle.nacked(job, Failure.of(error), seconds))
-        return self.get(id=job.id)
-
-    def extend(self, job: Job, seconds: Seconds) -> Job:
-        """Move the deadline of a leased job to `seconds` from now; return the job.
-
-        Raises LeaseLost if it is no longer held.
-        """
-        ahead = seconds_of(seconds, "seconds", at_least=0.0)
-        if not settle.extend(self.alias, [(self._held(job), ahead)]):
-            raise settle.lease_lost(self.alias, job)
-        return self.get(id=job.id)
-
-    def progress(self, job: Job, fraction: float, note: str = "") -> None:
-        """Note how far a leased job has come: a fraction from 0 to 1, and a text.
-
-        Raises LeaseLost if it is no longer held.
-        """
-        if isinstance(fraction, bool) or not isinstance(fraction, int | float):
-            raise QueueError(f"fraction must be a number from 0 to 1, not {fraction!r:.80}.")
-        if not 0 <= fraction <= 1:
-            raise QueueError(f"fraction must be from 0 to 1, not {fraction}.")
-        settle.progress(self.alias, self._held(job), float(fraction), clean(str(note), 200))
-
     def requeue_dead(self, job_id: str | None = None, *, id: int | None = None) -> int:
         """Make dead jobs ready again with all their attempts: one, or all; return how many."""
         jobs = self.jobs if job_id is None and id is None else self._selected(job_id, id)
@@ -238,31 +148,6 @@ class Queue(QueueReader):
         attempts = self.options.max_attempts if max_attempts is None else max_attempts
         return Terms(queue=self.name, max_attempts=attempts, **given)
 
-    def _lanes(self, connection: Any) -> list[sql.Lane]:
-        lanes = sql.dialect(connection).lanes(connection, [self.name])
-        due = [lane for lane in lanes if lane.due_in <= 0]
-        return sorted(due, key=lambda lane: (-lane.priority, lane.due_in))
-
-    def _reap(self, options: conf.QueueOptions) -> None:
-        now = time.monotonic()
-        if self._in_touch_since is None:
-            self._in_touch_since = now
-        elif now - self._in_touch_since >= options.visibility_timeout:
-            transitions.reap(
-                self.alias,
-                lambda name: options,
-                in_touch=now - self._in_touch_since,
-                queues=[self.name],
-            )
-
-    def _held(self, job: Job) -> Job:
-        if job.queue != self.name:
-            raise QueueError(f"{job} does not belong to queue {self.name}.")
-        if job.state != State.LEASED:
-            # Read, not leased: it has the fence of whoever holds the job.
-            raise settle.lease_lost(self.alias, job)
-        return job
-
 
 @contextmanager
 def naming_twin(name: str) -> Iterator[None]:
@@ -273,8 +158,3 @@ def naming_twin(name: str) -> Iterator[None]:
         raise SynchronousOnlyOperation(
             f"This would block the event loop; await Queue.{name}() instead."
         ) from error
-
-
-def _holder() -> str:
-    """Return who leases by hand: this process, by host and number."""
-    return f"{clean(socket.gethostname(), 120)}:{os.getpid()}"

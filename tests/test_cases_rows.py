@@ -34,8 +34,10 @@ class RowsMixin:
         for job in queue.list_jobs():
             self.assertEqual(queue.get(id=job.id), job)
             self.assertTrue(str(job))
-        self.assertEqual(len(queue.lease(number)), number)
-        for job in queue.list_jobs("leased"):
+        leased = queue.lease(number)
+        self.assertEqual(len(leased), number)
+        self.assertEqual(len(queue.list_jobs("leased")), number)
+        for job in leased:
             queue.nack(job, error="odd", delay=0)
 
 

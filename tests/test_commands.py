@@ -1,9 +1,12 @@
 """The commands: what they take, what they say, and how they end."""
 
+import asyncio
+import atexit
 import io
 import json
 import os
 import signal
+import time
 
 from django.contrib.auth.models import Group
 from django.core.management import CommandError, call_command
@@ -32,6 +35,17 @@ def nothing(job):
 def leave_a_mark(job):
     """Leave a group behind, so that another process can see that the job has run."""
     Group.objects.create(name=f"ran {job.payload}")
+
+
+def say_goodbye(job):
+    """Leave something to be done when the process ends."""
+    atexit.register(print, "goodbye")
+
+
+async def outstay(job):
+    """Run on in a thread that Python waits for at the end of the process."""
+    await Group.objects.acreate(name="outstaying")
+    await asyncio.shield(asyncio.to_thread(time.sleep, 600))
 
 
 def nobroker_work(*args, **options):
@@ -150,6 +164,22 @@ class ProcessTests(TransactionTestCase):
         said = finish(self.start("tests.test_commands:leave_a_mark", "--burst"))
         self.assertIn("succeeded 1", said)
         self.assertTrue(Group.objects.filter(name="ran 1").exists())
+
+    def test_a_clean_end_runs_what_waits_for_the_end_of_the_process(self):
+        Queue().enqueue(1)
+        said = finish(self.start("tests.test_commands:say_goodbye", "--burst"))
+        self.assertEqual(said.strip().splitlines()[-1], "goodbye")
+
+    def test_a_handler_that_was_given_up_does_not_hold_up_the_end(self):
+        Queue().enqueue(1)
+        process = self.start("tests.test_commands:outstay", "--shutdown-timeout", "0")
+        try:
+            eventually(Group.objects.filter(name="outstaying").exists)
+        finally:
+            os.kill(process.pid, signal.SIGTERM)
+        said = finish(process, timeout=30)
+        self.assertNotIn("Traceback", said)
+        self.assertEqual(Queue().stats().ready, 1)
 
     def test_a_signal_is_0(self):
         for number in (signal.SIGTERM, signal.SIGINT):

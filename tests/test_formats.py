@@ -19,11 +19,15 @@ class VersionTests(TestCase):
         emit_post_migrate_signal(verbosity=0, interactive=False, db="default")
         self.assertEqual(Format.objects.get().version, FORMAT_VERSION)
 
-    def test_migrate_writes_over_another(self):
-        Format.objects.update_or_create(key=formats.KEY, defaults={"version": 99})
-        self.assertEqual(formats.version("default"), 99)
+    def test_migrate_raises_it(self):
+        Format.objects.update_or_create(key=formats.KEY, defaults={"version": FORMAT_VERSION - 1})
         formats.write("default")
-        self.assertEqual(formats.version("default"), FORMAT_VERSION)
+        self.assertEqual(Format.objects.get().version, FORMAT_VERSION)
+
+    def test_migrate_of_an_older_release_leaves_it(self):
+        Format.objects.update_or_create(key=formats.KEY, defaults={"version": 99})
+        formats.write("default")
+        self.assertEqual(formats.version("default"), 99)
 
 
 class MissingTablesTests(TransactionTestCase):

@@ -1,6 +1,7 @@
 """What depends on time: renewed, lost, reaped, pruned, shown. The rows are moved, not the clock."""
 
 import time
+from datetime import UTC, datetime, timedelta
 
 from django.test import TestCase, override_settings
 
@@ -217,6 +218,15 @@ class ShowTests(KeeperCase):
         Bench().keeper.beat()
         listed = set(WorkerProcess.objects.values_list("identity", flat=True))
         self.assertEqual(listed, {"late", "bench"})
+
+    def test_minutes_of_last_week_are_forgotten(self):
+        now = datetime.now(UTC)
+        for days in (8, 6):
+            Minute.objects.create(queue="default", minute=now - timedelta(days=days))
+        bench = Bench()
+        bench.keeper.beat()
+        [kept] = Minute.objects.all()
+        self.assertLess(now - kept.minute, timedelta(days=7))
 
     def test_minutes_are_written_at_the_end(self):
         bench, held = self.held(3)

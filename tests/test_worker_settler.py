@@ -127,6 +127,14 @@ class RefusedTests(Quiet, TransactionTestCase):
         self.assertEqual(set(states(*jobs)), {"done"})
         self.assertEqual(bench.ledger.stats.succeeded, 20)
 
+    def test_a_group_too_large_for_one_statement(self):
+        jobs = Queue().enqueue_many(range(100))
+        bench = Bench(concurrency=100)
+        error = ValueError("x" * 2_000_000)
+        bench.finish(*bench.claimer.claim(), error=error)
+        self.assertEqual(set(states(*jobs)), {"ready"})
+        self.assertEqual(Attempt.objects.count(), 100)
+
     def test_a_bad_backoff_of_the_users_own(self):
 
         class Wild(BackoffPolicy):

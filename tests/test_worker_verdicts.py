@@ -8,7 +8,7 @@ from django.test import SimpleTestCase
 from django_nobroker import BackoffPolicy, Reject, Retry, Snooze, policy
 from django_nobroker.conf import QueueOptions
 from django_nobroker.models import Job
-from django_nobroker.transitions import settle
+from django_nobroker.transitions import moves
 from django_nobroker.worker.handlers import Handler
 from django_nobroker.worker.holdings import Held
 from django_nobroker.worker.verdicts import verdict
@@ -35,7 +35,7 @@ class VerdictTests(SimpleTestCase):
             self.assertEqual(outcome.row[name], value)
 
     def test_returning_is_success(self):
-        self.assert_move(verdict(held(), None), settle.ACK)
+        self.assert_move(verdict(held(), None), moves.ACK)
         self.assertFalse(verdict(held(), None).forget)
 
     def test_success_may_be_forgotten_at_once(self):
@@ -44,12 +44,12 @@ class VerdictTests(SimpleTestCase):
 
     def test_raising_is_a_failure(self):
         outcome = verdict(held(), ValueError("no"))
-        self.assert_move(outcome, settle.RETRY, delay=7.0, last_error="ValueError: no")
+        self.assert_move(outcome, moves.RETRY, delay=7.0, last_error="ValueError: no")
         self.assertEqual(outcome.failure.error_class, "builtins.ValueError")
 
     def test_the_last_attempt_is_dead(self):
-        self.assert_move(verdict(held(attempts=5), ValueError("no")), settle.BURY)
-        self.assert_move(verdict(held(max_attempts=1), ValueError("no")), settle.BURY)
+        self.assert_move(verdict(held(attempts=5), ValueError("no")), moves.BURY)
+        self.assert_move(verdict(held(max_attempts=1), ValueError("no")), moves.BURY)
 
     def test_what_is_no_exception_is_a_failure_all_the_same(self):
         for error in (
@@ -60,27 +60,27 @@ class VerdictTests(SimpleTestCase):
             asyncio.CancelledError(),
         ):
             with self.subTest(error=repr(error)):
-                self.assert_move(verdict(held(), error), settle.RETRY)
+                self.assert_move(verdict(held(), error), moves.RETRY)
 
     def test_cancelled_by_the_end_of_the_worker(self):
         one = held()
         one.interrupted = True
-        self.assert_move(verdict(one, asyncio.CancelledError()), settle.RELEASE)
-        self.assert_move(verdict(one, ValueError()), settle.RETRY)
+        self.assert_move(verdict(one, asyncio.CancelledError()), moves.RELEASE)
+        self.assert_move(verdict(one, ValueError()), moves.RETRY)
 
     def test_reject_is_dead_at_once(self):
         outcome = verdict(held(), Reject("no such user"))
-        self.assert_move(outcome, settle.BURY, last_error="Reject: no such user")
+        self.assert_move(outcome, moves.BURY, last_error="Reject: no such user")
 
     def test_snooze_is_no_failure(self):
         outcome = verdict(held(attempts=5), Snooze(30))
-        self.assert_move(outcome, settle.SNOOZE, delay=30.0)
+        self.assert_move(outcome, moves.SNOOZE, delay=30.0)
         self.assertIsNone(outcome.failure)
 
     def test_retry_says_when(self):
-        self.assert_move(verdict(held(), Retry(delay=99)), settle.RETRY, delay=99.0)
-        self.assert_move(verdict(held(), Retry(delay=-1)), settle.RETRY, delay=0.0)
-        self.assert_move(verdict(held(attempts=5), Retry(delay=99)), settle.BURY)
+        self.assert_move(verdict(held(), Retry(delay=99)), moves.RETRY, delay=99.0)
+        self.assert_move(verdict(held(), Retry(delay=-1)), moves.RETRY, delay=0.0)
+        self.assert_move(verdict(held(attempts=5), Retry(delay=99)), moves.BURY)
 
 
 class PolicyVerdictTests(SimpleTestCase):
@@ -88,21 +88,21 @@ class PolicyVerdictTests(SimpleTestCase):
         return verdict(held(**chosen), error).move
 
     def test_outside_retry_on(self):
-        self.assertIs(self.move(KeyError(), retry_on=OSError), settle.BURY)
-        self.assertIs(self.move(ConnectionError(), retry_on=OSError), settle.RETRY)
-        self.assertIs(self.move(KeyError(), retry_on=(OSError, LookupError)), settle.RETRY)
+        self.assertIs(self.move(KeyError(), retry_on=OSError), moves.BURY)
+        self.assertIs(self.move(ConnectionError(), retry_on=OSError), moves.RETRY)
+        self.assertIs(self.move(KeyError(), retry_on=(OSError, LookupError)), moves.RETRY)
 
     def test_dead_on_beats_retry_on(self):
-        self.assertIs(self.move(KeyError(), dead_on=LookupError), settle.BURY)
-        self.assertIs(self.move(KeyError(), retry_on=KeyError, dead_on=(KeyError,)), settle.BURY)
+        self.assertIs(self.move(KeyError(), dead_on=LookupError), moves.BURY)
+        self.assertIs(self.move(KeyError(), retry_on=KeyError, dead_on=(KeyError,)), moves.BURY)
 
     def test_what_is_no_exception_is_retried_unless_it_is_named(self):
-        self.assertIs(self.move(SystemExit(1), retry_on=OSError), settle.RETRY)
-        self.assertIs(self.move(SystemExit(1), dead_on=SystemExit), settle.BURY)
+        self.assertIs(self.move(SystemExit(1), retry_on=OSError), moves.RETRY)
+        self.assertIs(self.move(SystemExit(1), dead_on=SystemExit), moves.BURY)
 
     def test_retry_and_snooze_are_the_handlers_own_word(self):
-        self.assertIs(self.move(Retry(delay=1), retry_on=()), settle.RETRY)
-        self.assertIs(self.move(Snooze(1), dead_on=Exception), settle.SNOOZE)
+        self.assertIs(self.move(Retry(delay=1), retry_on=()), moves.RETRY)
+        self.assertIs(self.move(Snooze(1), dead_on=Exception), moves.SNOOZE)
 
     def test_its_backoff_before_the_queues(self):
         outcome = verdict(held(backoff={"base": 3, "factor": 1, "jitter": 0}), ValueError())

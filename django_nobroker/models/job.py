@@ -106,6 +106,8 @@ class Job(models.Model):
     created = True
     # Set from outside while a handler runs: this worker no longer holds the job.
     lease_lost = False
+    # The fence that this instance was given when it was leased; None for one that was only read.
+    held_fence: int | None = None
 
     class Meta:
         db_table = "nobroker_job"

@@ -202,6 +202,8 @@ class MySQL(BatchDialect):
             return [pk for (pk,) in cursor.fetchall()]
         cursor.execute(sql, values)
         first = cursor.lastrowid
+        if count == 1:
+            return [first]
         cursor.execute("SELECT @@auto_increment_increment")
         [step] = cursor.fetchone()
         return [first + index * step for index in range(count)]

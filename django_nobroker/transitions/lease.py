@@ -39,7 +39,10 @@ def lease(alias: str, claim: sql.Claim) -> list[Job]:
     """
     connection = connections[alias]
     refuse_transaction(connection)
-    return sql.dialect(connection).lease(connection, claim, LEASE)
+    jobs = sql.dialect(connection).lease(connection, claim, LEASE)
+    for job in jobs:
+        job.held_fence = job.fence
+    return jobs
 
 
 def refuse_transaction(connection: Any) -> None:

@@ -45,16 +45,15 @@ def reap(
 ) -> int:
     """End the leases whose deadline has passed, up to 200; return how many were ended.
 
-    Only queues whose visibility timeout is at most `in_touch` seconds are looked at: the time
-    for which the caller has itself been in touch with the database. After an outage every
-    lease has expired, and the live workers must be given the time to renew theirs.
+    `queues` are those to look into, for a caller who knows which have any; None finds out. Only
+    queues whose visibility timeout is at most `in_touch` seconds are looked into: the time for
+    which the caller has itself been in touch with the database. After an outage every lease
+    has expired, and the live workers must be given the time to renew theirs.
     """
-    eligible = [
-        name
-        for name in queues_with_expired(alias, queues)
-        if options(name).visibility_timeout <= in_touch
-    ]
-    # A look first: without it an idle worker would take the write lock of SQLite.
+    if queues is None:
+        # A look first: without it an idle worker would take the write lock of SQLite.
+        queues = queues_with_expired(alias, None)
+    eligible = [name for name in queues if options(name).visibility_timeout <= in_touch]
     if not eligible:
         return 0
     with transaction.atomic(using=alias):

@@ -84,6 +84,8 @@ class Worker:
         self.alias = alias
         self.identity = new_identity()
         self._has_run = False
+        # Whether a run ended before its handlers: Python would wait for their threads at its end.
+        self.gave_up = False
         # Called once signals are listened to, before the first lease.
         self.on_start: Callable[[], None] | None = None
         self._handlers = Handlers(handler)
@@ -118,6 +120,7 @@ class Worker:
                 connection.close()
                 return crew.work()
         finally:
+            self.gave_up = crew.gave_up
             self._crew = None
             self._stop_asked = False
 

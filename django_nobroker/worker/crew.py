@@ -76,6 +76,8 @@ class Crew:
         self._feeding = Part("nobroker-claimer", self._feeder.run, self._crash)
         self._settling = Part("nobroker-settler", self._settler.run, self._crash)
         self._keeping = Part("nobroker-keeper", self._keeper.run, self._crash)
+        # Whether handlers were given up: they, or threads that they wait for, may run on.
+        self.gave_up = False
         self._crashed_by: BaseException | None = None
         self._stop = False
         self._hard_stop = False
@@ -146,6 +148,7 @@ class Crew:
     def _end(self) -> None:
         """End the parts; what still runs is given back, and its late outcome is fenced off."""
         is_through = not self.holdings.unfinished
+        self.gave_up = not is_through
         until = time.monotonic() + (HARD_GRACE if self._hard_stop else PART_GRACE)
 
         def left() -> float:

@@ -16,7 +16,7 @@ from ..logs import about
 from ..models import WorkerProcess
 from ..transitions import settle
 from .holdings import Held, Holdings
-from .ledger import Ledger
+from .ledger import Ledger, forget_minutes
 from .link import STATEMENT_ERRORS, Link, Unreachable
 from .options import WorkerOptions
 
@@ -98,7 +98,7 @@ class Keeper:
             if time.monotonic() - now > shortest:
                 # Held up that long, as the others may have been: they must renew first.
                 self._in_touch_since = None
-            self._link.run(self.sweep)
+            self.sweep()
         except STATEMENT_ERRORS as error:
             logger.error("The keeper's sweep failed: %s; it tries again.", type(error).__name__)
         except Unreachable:
@@ -132,15 +132,19 @@ class Keeper:
         self._lose(missing)
 
     def sweep(self) -> None:
-        """Reap, prune, count and show a sign of life, each when it is due."""
+        """Reap, prune, count and show a sign of life, each when it is due.
+
+        Each batch by itself: on SQLite the parts of a worker take turns.
+        """
         if self._is_due("reap", REAP_EVERY):
             self._reap()
         if self._is_due("prune", PRUNE_EVERY):
             self._prune()
         if self._is_due("heartbeat", HEARTBEAT_EVERY):
-            self.show()
+            self._link.run(self.show)
         if self._is_due("minutes", MINUTES_EVERY):
-            self._ledger.write(self._alias)
+            self._link.run(lambda: self._ledger.write(self._alias))
+            self._link.run(lambda: forget_minutes(self._alias))
 
     def show(self) -> None:
         """Write the row that people see."""
@@ -159,28 +163,30 @@ class Keeper:
 
     def _reap(self) -> None:
         began = time.monotonic()
-        expired = transitions.queues_with_expired(self._alias, self._options.queues)
+        expired = self._link.run(
+            lambda: transitions.queues_with_expired(self._alias, self._options.queues)
+        )
         if self._in_touch_since is None or time.monotonic() - began > self._shortest_timeout():
             # In touch from here on: by this very answer.
             self._in_touch_since = time.monotonic()
             return
-        while expired and self._reap_some() == transitions.REAP_BATCH:
-            if time.monotonic() - began > BUDGET:
-                break
-
-    def _reap_some(self) -> int:
-        in_touch = time.monotonic() - (self._in_touch_since or time.monotonic())
-        reaped = transitions.reap(
-            self._alias, self._queue_options, in_touch=in_touch, queues=self._options.queues
-        )
-        if reaped:
-            self._returned()
-        return reaped
+        in_touch = began - self._in_touch_since
+        reaped = transitions.REAP_BATCH if expired else 0
+        while reaped == transitions.REAP_BATCH and time.monotonic() - began < BUDGET:
+            reaped = self._link.run(
+                lambda: transitions.reap(
+                    self._alias, self._queue_options, in_touch=in_touch, queues=expired
+                )
+            )
+            if reaped:
+                self._returned()
 
     def _prune(self) -> None:
         settings = conf.current()
         until = time.monotonic() + BUDGET
-        while transitions.prune(self._alias, settings.defaults, dict(settings.queues)):
+        while self._link.run(
+            lambda: transitions.prune(self._alias, settings.defaults, dict(settings.queues))
+        ):
             if time.monotonic() > until:
                 # There may be more: go on at the next beat.
                 self._due.pop("prune")

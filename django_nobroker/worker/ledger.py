@@ -11,9 +11,13 @@ from typing import Any, NamedTuple
 from django.db import Error, IntegrityError, transaction
 from django.db.models import F
 
+from ..clock import Ahead
 from ..models import Minute
-from ..transitions import settle
+from ..transitions import moves, settle
 from .holdings import Held
+
+# Seconds for which the minutes of a queue are kept.
+KEEP_MINUTES = 7 * 86400
 
 
 class WorkerStats(NamedTuple):
@@ -50,13 +54,13 @@ class Ledger:
                 self._totals["lost_leases"] += 1
                 return
             tally = self._tally(held)
-            if outcome.move is settle.ACK:
+            if outcome.move is moves.ACK:
                 self._totals["succeeded"] += 1
                 tally["done"] += 1
             elif outcome.failure is not None:
                 self._totals["failed"] += 1
                 tally["failed"] += 1
-                if outcome.move is settle.BURY:
+                if outcome.move is moves.BURY:
                     self._totals["dead"] += 1
                     tally["dead"] += 1
             job = held.job
@@ -90,6 +94,14 @@ class Ledger:
     def _tally(self, held: Held) -> dict[str, float]:
         minute = datetime.now(UTC).replace(second=0, microsecond=0)
         return self._minutes.setdefault((held.job.queue, minute), defaultdict(float))
+
+
+def forget_minutes(alias: str) -> None:
+    """Delete the minutes that are older than a week."""
+    old = Minute.objects.using(alias).filter(minute__lt=Ahead(-KEEP_MINUTES))
+    # A look first: it takes no write lock on SQLite.
+    if old.exists():
+        old.delete()
 
 
 def add_to_minute(alias: str, queue: str, minute: datetime, tally: dict[str, float]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from django.db import connections
+
 
 class Part(threading.Thread):
     """A daemon thread that reports an error which ends it, so that no worker lives on in part."""
@@ -21,3 +23,6 @@ class Part(threading.Thread):
             self._work()
         except BaseException as error:
             self._crashed(error)
+        finally:
+            # A part that dies leaves no session behind for the server to keep.
+            connections.close_all()

@@ -13,7 +13,7 @@ from ..failures import Failure
 from ..logs import about
 from ..models import Job
 from ..outcomes import Snooze
-from ..transitions import settle
+from ..transitions import moves, settle
 from .holdings import Held, Holdings
 from .ledger import Ledger
 from .link import Link, Unreachable
@@ -28,7 +28,7 @@ MOST = 500
 LINGER = 0.003
 # How often in a row a database that answers may refuse the same verdicts.
 REFUSALS = 5
-BACK_TO_READY = (settle.RETRY, settle.RELEASE, settle.SNOOZE)
+BACK_TO_READY = (moves.RETRY, moves.RELEASE, moves.SNOOZE)
 Pair = tuple[Held, settle.Verdict, float]
 
 

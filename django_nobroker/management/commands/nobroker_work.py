@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import traceback
 from argparse import ArgumentParser
 from typing import Any, NoReturn
 
@@ -16,7 +17,7 @@ from django.utils.connection import ConnectionDoesNotExist
 from django_nobroker import formats, sql, stats
 from django_nobroker.exceptions import DatabaseNotReady, QueueError
 from django_nobroker.models import FORMAT_VERSION
-from django_nobroker.worker import Worker, WorkerOptions
+from django_nobroker.worker import Worker, WorkerOptions, WorkerStats
 
 logger = logging.getLogger("django_nobroker")
 
@@ -65,13 +66,26 @@ class Command(BaseCommand):
             logger.warning(
                 "Queue %s is not in NOBROKER['QUEUES'] and has no jobs: is its name right?", name
             )
-        done = worker.run()
+        done = self._run(worker)
         if options["verbosity"]:
             told = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in done._asdict().items())
             self.stdout.write(f"Worker {worker.identity} ended: {told}.")
+        self._leave_behind(worker, 0)
+
+    def _run(self, worker: Worker) -> WorkerStats:
+        try:
+            return worker.run()
+        except BaseException:
+            if worker.gave_up:
+                traceback.print_exc()
+                self._leave_behind(worker, 1)
+            raise
+
+    def _leave_behind(self, worker: Worker, code: int) -> None:
+        """End the process now if it would otherwise wait for handlers that were given up."""
         # Set by Django's own run_from_argv(): not for call_command().
-        if getattr(self, "_called_from_command_line", False):
-            leave(0)
+        if worker.gave_up and getattr(self, "_called_from_command_line", False):
+            leave(code)
 
     def _worker(self, options: dict[str, Any]) -> Worker:
         limits = {
