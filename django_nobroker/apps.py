@@ -19,10 +19,11 @@ class NobrokerConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from . import checks
+        from . import backend, checks
         from .sql import checks as database_checks
 
         django_checks.register(checks.check_settings)
+        django_checks.register(backend.check_django)
         django_checks.register(database_checks.check_databases, django_checks.Tags.database)
         post_migrate.connect(write_format, sender=self, dispatch_uid="nobroker.format")
 

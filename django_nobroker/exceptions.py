@@ -33,5 +33,13 @@ class HandlerNotFound(QueueError, ImportError):
     """The dotted path of a handler leads nowhere, or to something that cannot be called."""
 
 
+class UnknownTask(NobrokerError):
+    """This worker cannot import the task, or bind its arguments; another release may."""
+
+
+class NotATask(NobrokerError):
+    """The path in a job's row leads to something that is no Task, and is never called."""
+
+
 class DatabaseNotReady(NobrokerError):
     """The tables are missing, or of a format that this release does not know."""

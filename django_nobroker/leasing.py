@@ -6,11 +6,13 @@ job leased, has the fence of somebody else's lease and is refused.
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import socket
 import time
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import Error, connections
@@ -26,6 +28,8 @@ from .reading import QueueReader
 from .transitions import settle
 
 Seconds = float | timedelta
+# The part of a visibility timeout after which a queue looks again for expired leases.
+LOOK_EVERY = 0.25
 
 
 class QueueHolder(QueueReader):
@@ -33,8 +37,9 @@ class QueueHolder(QueueReader):
 
     # The options that were given, not set in NOBROKER.
     _own: dict[str, Any]
-    # By the monotonic clock: since when no call has failed to reach the database.
-    _in_touch_since: float | None = None
+    # Leases that had expired when they were first seen, and when that was, by the monotonic clock.
+    _expired: dict[tuple[int, int, datetime | None], float]
+    _looked_at = 0.0
 
     @property
     def options(self) -> conf.QueueOptions:
@@ -45,8 +50,8 @@ class QueueHolder(QueueReader):
     def lease(self, count: int = 1, *, visibility_timeout: Seconds | None = None) -> list[Job]:
         """Lease up to `count` due jobs, highest priority first, for `visibility_timeout` seconds.
 
-        A job whose last lease expired comes alone. Leases that expired are ended first, once this
-        object has been in use for a whole visibility timeout without an error of the database.
+        A job whose last lease expired comes alone. A lease that expired is ended first, if it had
+        expired a whole visibility timeout ago, when this object looked, and was not renewed since.
         Raises LeaseInTransaction inside `atomic()`, a test's own excepted.
         """
         count = whole_number(count, "count", least=1)
@@ -56,14 +61,8 @@ class QueueHolder(QueueReader):
             seconds = seconds_of(visibility_timeout, "visibility_timeout", at_least=0.1)
         connection = connections[self.alias]
         transitions.refuse_transaction(connection)
-        try:
-            self._reap(options)
-            lanes = self._lanes(connection)
-        except Error:
-            # An outage: those who hold jobs could not renew them either, and are given the time.
-            self._in_touch_since = None
-            raise
-        return self._lease_from(lanes, count, seconds)
+        self._reap(options)
+        return self._lease_from(self._lanes(connection), count, seconds)
 
     def lease_one(self, *, visibility_timeout: Seconds | None = None) -> Job | None:
         """Lease one due job, or return None."""
@@ -76,7 +75,7 @@ class QueueHolder(QueueReader):
         Raises LeaseLost if the job is no longer held, and marks that transaction for rollback.
         """
         forget = self.options.keep_done == 0
-        settle.apply_one(self.alias, settle.acked(self._held(job), forget=forget))
+        self._settle(settle.acked(self._held(job), forget=forget))
 
     def nack(self, job: Job, *, error: object = None, delay: Seconds | None = None) -> Job:
         """Record a failed attempt; return the job, to be tried again or dead.
@@ -89,7 +88,7 @@ class QueueHolder(QueueReader):
             seconds = wait_after(self.options.backoff, job.attempts)
         else:
             seconds = seconds_of(delay, "delay")
-        settle.apply_one(self.alias, settle.nacked(job, Failure.of(error), seconds))
+        self._settle(settle.nacked(job, Failure.of(error), seconds))
         return self.get(id=job.id)
 
     def extend(self, job: Job, seconds: Seconds) -> Job:
@@ -116,6 +115,11 @@ class QueueHolder(QueueReader):
             raise QueueError(f"fraction must be from 0 to 1, not {fraction}.")
         settle.progress(self.alias, self._held(job), float(fraction), clean(str(note), 200))
 
+    def _settle(self, verdict: settle.Verdict) -> None:
+        settle.apply_one(self.alias, verdict)
+        # For the worker, if it is one of its handlers that settles its own job.
+        verdict.job.verdict_by_hand = verdict
+
     def _lanes(self, connection: Any) -> list[sql.Lane]:
         lanes = sql.dialect(connection).lanes(connection, [self.name])
         due = [lane for lane in lanes if lane.due_in <= 0]
@@ -130,7 +134,6 @@ class QueueHolder(QueueReader):
             try:
                 jobs += transitions.lease(self.alias, sql.Claim(lane, wanted, _holder(), seconds))
             except Error:
-                self._in_touch_since = None
                 if not jobs:
                     raise
                 # What is leased must reach the caller; the next call meets the error again.
@@ -140,18 +143,41 @@ class QueueHolder(QueueReader):
         return jobs
 
     def _reap(self, options: conf.QueueOptions) -> None:
+        """End leases that were seen expired before, long enough ago for a live holder to renew.
+
+        Seen twice, not merely expired: after an outage every lease has expired, and nobody knows
+        how long ago the other holders came back.
+        """
         now = time.monotonic()
-        if self._in_touch_since is None:
-            self._in_touch_since = now
+        if now - self._looked_at < options.visibility_timeout * LOOK_EVERY:
             return
-        in_touch = now - self._in_touch_since
-        if in_touch >= options.visibility_timeout:
-            expired = transitions.queues_with_expired(self.alias, [self.name])
-            transitions.reap(self.alias, lambda name: options, in_touch=in_touch, queues=expired)
+        seen = transitions.expired_leases(self.alias, self.name)
+        self._looked_at = now
+        self._expired = {lease: self._expired.get(lease, now) for lease in seen}
+        over = [
+            id
+            for (id, _, _), since in self._expired.items()
+            if now - since >= options.visibility_timeout
+        ]
+        if not over:
+            return
+        with contextlib.suppress(transitions.HeldUp):
+            transitions.reap(
+                self.alias,
+                lambda name: options,
+                in_touch=math.inf,
+                queues=[self.name],
+                ids=over,
+                asked=now,
+            )
 
     def _held(self, job: Job) -> Job:
         if job.queue != self.name:
             raise QueueError(f"{job} does not belong to queue {self.name}.")
+        if job._state.db != self.alias:
+            raise QueueError(
+                f"{job} is in the database {job._state.db!r}, this queue in {self.alias!r}."
+            )
         if job.held_fence is None or job.held_fence != job.fence:
             raise settle.lease_lost(self.alias, job)
         return job

@@ -24,6 +24,9 @@ class Snooze(Outcome):
     Raises QueueError for a time below one second or past the year 9999.
     """
 
+    # For a subclass that does not call this constructor.
+    seconds = 1.0
+
     def __init__(self, seconds: float | timedelta) -> None:
         self.seconds = seconds_of(seconds, "Snooze", at_least=1.0)
         super().__init__(f"snoozed for {self.seconds:g} s")
@@ -31,6 +34,9 @@ class Snooze(Outcome):
 
 class Retry(Outcome):
     """A failed attempt, tried again after `delay` seconds instead of the backoff's."""
+
+    # For a subclass that does not call this constructor.
+    delay = 0.0
 
     def __init__(
         self, reason: object = "retry asked for by its handler", *, delay: float | timedelta = 0.0

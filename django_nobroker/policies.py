@@ -26,6 +26,8 @@ class Policy:
 
     max_attempts: int | None = None
     backoff: BackoffPolicy | None = None
+    # Whether the function's writes and the ack are one transaction on the job's database.
+    atomic: bool = False
     retry_on: Exceptions = Exception
     dead_on: Exceptions = ()
 
@@ -40,6 +42,7 @@ def policy(
     *,
     max_attempts: int | None = None,
     backoff: BackoffPolicy | dict[str, float] | None = None,
+    atomic: bool = False,
     retry_on: Exceptions = Exception,
     dead_on: Exceptions = (),
 ) -> Callable[[Handler], Handler]:
@@ -49,13 +52,17 @@ def policy(
     `retry_on`, or in `dead_on`, makes the job dead at once. Errors that are not Exceptions
     (SystemExit, KeyboardInterrupt, CancelledError) count as failed attempts and are retried
     unless `dead_on` names them. `max_attempts` here counts for tasks; that of a payload job
-    comes from its queue.
+    comes from its queue. With `atomic` the function's writes to the job's database and the end
+    of the job are one transaction: both happen, or neither.
 
     Raises TypeError above `@task`, and QueueError for values out of range.
     """
+    if not isinstance(atomic, bool):
+        raise QueueError(f"atomic must be True or False, not {atomic!r:.80}.")
     chosen = Policy(
         max_attempts=checked_attempts(max_attempts),
         backoff=None if backoff is None else checked_backoff(backoff, "backoff"),
+        atomic=atomic,
         retry_on=_checked_exceptions(retry_on, "retry_on"),
         dead_on=_checked_exceptions(dead_on, "dead_on"),
     )

@@ -1,6 +1,6 @@
 """Queue: a name, its options, and the transitions as methods.
 
-It holds no connection and no state but how long it has been in touch, so it may be made where
+It holds no connection and no state but the expired leases it has seen, so it may be made where
 it is used and shared between threads. Its base classes read (`reading`) and hold (`leasing`).
 """
 
@@ -54,6 +54,7 @@ class Queue(QueueHolder):
         if backoff is not None:
             own["backoff"] = checked_backoff(backoff, "backoff")
         self._own = own
+        self._expired = {}
 
     def __repr__(self) -> str:
         return f"<Queue {self.name!r}>"

@@ -22,6 +22,7 @@ class Bench:
     def __init__(self, handler=print, **options):
         self.options = WorkerOptions.checked(**options)
         self.wakes = self.returns = 0
+        self.finished = []
         self.holdings = Holdings(self._woken)
         self.ledger = Ledger()
         self.pace = Pace(self.options.concurrency)
@@ -37,7 +38,9 @@ class Bench:
             queue_options,
         )
         self.limits = Limits(ALIAS, self.options, self.claimer)
-        self.settler = Settler(ALIAS, self.holdings, self.ledger, self.pace, self._returned)
+        self.settler = Settler(
+            ALIAS, self.holdings, self.ledger, self.pace, self._returned, self.finished.append
+        )
         self.keeper = Keeper(
             ALIAS,
             self.process,

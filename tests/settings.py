@@ -10,6 +10,8 @@ import os
 import tempfile
 from pathlib import Path
 
+import django
+
 env = os.environ.get
 
 
@@ -72,6 +74,9 @@ INSTALLED_APPS = [
     "testproject.shop",
     "tests",
 ]
+
+if django.VERSION >= (6, 0):
+    TASKS = {"default": {"BACKEND": "django_nobroker.backend.NobrokerBackend", "QUEUES": []}}
 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

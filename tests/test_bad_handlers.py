@@ -8,7 +8,7 @@ from pathlib import Path
 
 from django.test import TestCase, TransactionTestCase
 
-from django_nobroker import Queue
+from django_nobroker import Queue, Retry, Snooze
 from django_nobroker.failures import MAX_MESSAGE, MAX_TRACEBACK
 from tests.work import Quiet, fresh, states, work
 
@@ -38,6 +38,26 @@ class TwoArguments(Exception):
     def __init__(self, first, second):
         super().__init__(first)
         self.lock = second
+
+
+class BareRetry(Retry):
+    """Leaves out what its base class does when it is made."""
+
+    def __init__(self, text): ...
+
+
+class MuteRetry(BareRetry):
+    @property
+    def delay(self):
+        raise RuntimeError("no delay is told")
+
+
+class MuteSnooze(Snooze):
+    def __init__(self): ...
+
+    @property
+    def seconds(self):
+        raise RuntimeError("no seconds are told")
 
 
 def leave(code):
@@ -90,6 +110,9 @@ ENDS = {
     "no text": (give_up, Unspeakable(), "Unspeakable", "Unspeakable"),
     "None for a text": (give_up, Silent(), "Silent", "Silent"),
     "exit from its text": (give_up, SystemExitInStr(), "SystemExitInStr", "SystemExitInStr"),
+    "bare retry": (give_up, BareRetry("later"), "BareRetry", "later"),
+    "mute retry": (give_up, MuteRetry("later"), "RuntimeError", "no delay is told"),
+    "mute snooze": (give_up, MuteSnooze(), "RuntimeError", "no seconds are told"),
     "NUL": (give_up, ValueError("a\x00b"), "ValueError", "a\\x00b"),
     "lone surrogate": (give_up, ValueError("a\ud800b"), "ValueError", "a\\ud800b"),
     "emoji": (give_up, ValueError("\U0001f600"), "ValueError", "\U0001f600"),

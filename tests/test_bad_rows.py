@@ -2,11 +2,12 @@
 
 import io
 import json
+from unittest import mock
 
 from django.core.management import call_command
 from django.test import TestCase, TransactionTestCase, override_settings
 
-from django_nobroker import Queue, SerializationError, policy, transitions
+from django_nobroker import Queue, SerializationError, policy, tasks, transitions
 from django_nobroker.clock import Now
 from django_nobroker.conf import QueueOptions
 from django_nobroker.models import Attempt, Job
@@ -180,7 +181,8 @@ class WaitingTests(Quiet, TestCase):
         self.assertEqual(Job.objects.get(queue="nobodys").state, "ready")
         self.assertIn("no worker serves it", self.stats()["nobodys"]["notes"])
 
-    def test_with_a_task_that_this_release_cannot_run(self):
+    @mock.patch.object(tasks, "SUPPORTED", False)
+    def test_with_a_task_where_django_has_none(self):
         for task in ("shop.tasks.nosuch", "x" * 255, "a b", "os.system"):
             insert(task=task)
         good = Queue().enqueue_many(range(20))

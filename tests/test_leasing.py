@@ -1,14 +1,16 @@
 """Holding jobs by hand: who may settle what, and what an error on the way costs."""
 
+import time
 from unittest import mock
 
 from django.db import OperationalError
 from django.test import TestCase
 
-from django_nobroker import LeaseLost, Queue, transitions
+from django_nobroker import LeaseLost, Queue, QueueError, transitions
 from django_nobroker.models import Job
+from django_nobroker.transitions import sweep
 
-from .rows import expire
+from .rows import alter, bring_forward, expire
 
 
 class HolderTests(TestCase):
@@ -39,7 +41,7 @@ class HolderTests(TestCase):
     def take_away(self):
         expire(self.job)
         transitions.reap("default", lambda name: self.queue.options, in_touch=3600)
-        Job.objects.update(available_at="2020-01-01T00:00:00Z")
+        bring_forward(self.job)
         return self.queue.lease_one()
 
     def test_nor_one_that_was_read_again_after_another_leased_it(self):
@@ -53,6 +55,18 @@ class HolderTests(TestCase):
         nacked.refresh_from_db()
         self.assertRefusedAll(nacked)
         self.queue.ack(other)
+
+    def test_nor_one_of_another_database(self):
+        self.job._state.db = "other"
+        for call in (
+            self.queue.ack,
+            self.queue.nack,
+            lambda job: self.queue.extend(job, 60),
+            lambda job: self.queue.progress(job, 0.5),
+        ):
+            with self.assertRaisesMessage(QueueError, "in the database 'other'"):
+                call(self.job)
+        self.assertEqual(self.queue.get(id=self.job.id).state, "leased")
 
     def test_what_an_extension_returns_does(self):
         self.queue.ack(self.queue.extend(self.job, 60))
@@ -105,23 +119,67 @@ class ErrorTests(TestCase):
             self.queue.lease(2)
         self.assertEqual(self.queue.stats().ready, 2)
 
-    def test_those_who_hold_jobs_are_given_the_time_to_renew(self):
-        expire(self.queue.lease_one())
-        self.queue._in_touch_since -= 3600
-        with self.fail_at(1), self.assertRaises(OperationalError):
-            self.queue.lease(2)
-        # The first was reaped before the error; from here on nothing is, for a whole timeout.
-        expire(self.queue.lease_one())
-        self.queue.lease(2)
-        self.assertEqual(self.queue.get(id=self.low.id).state, "leased")
 
-    def test_an_error_of_the_reading_counts_as_well(self):
-        expire(self.queue.lease_one())
-        self.queue._in_touch_since -= 3600
-        with (
-            mock.patch.object(transitions, "queues_with_expired", side_effect=OperationalError),
-            self.assertRaises(OperationalError),
-        ):
-            self.queue.lease()
-        self.queue.lease(2)
-        self.assertEqual(self.queue.get(id=self.high.id).state, "leased")
+class ReapingByHandTests(TestCase):
+    def setUp(self):
+        self.queue = Queue()
+        self.queue.enqueue({})
+        self.job = self.queue.lease_one()
+        expire(self.job)
+
+    def look_again(self, seconds):
+        """Let the queue look again, so long after it last did."""
+        self.queue._looked_at -= 3600
+        self.queue._expired = {
+            lease: since - seconds for lease, since in self.queue._expired.items()
+        }
+        self.queue.lease_one()
+        return self.queue.list_jobs()[0]
+
+    def test_only_when_it_was_seen_expired_a_whole_timeout_ago(self):
+        self.assertEqual(self.look_again(0).state, "leased")
+        self.assertEqual(self.look_again(29).state, "leased")
+        job = self.look_again(1)
+        self.assertEqual((job.state, job.lease_losses), ("ready", 1))
+
+    def test_not_after_a_silence(self):
+        """An outage may have kept the holder from renewing until just now."""
+        self.queue._looked_at -= 3600
+        self.queue.lease_one()
+        self.assertEqual(self.queue.list_jobs()[0].state, "leased")
+
+    def test_not_one_beside_it_that_was_seen_for_the_first_time(self):
+        self.look_again(0)
+        self.queue.enqueue({})
+        other = self.queue.lease_one()
+        expire(other)
+        self.look_again(30)
+        self.assertEqual(self.queue.get(id=self.job.id).state, "ready")
+        self.assertEqual(self.queue.get(id=other.id).state, "leased")
+
+    def test_not_a_second_lease_that_expired_at_the_same_time(self):
+        """An hour that comes twice, or a row that was restored."""
+        self.look_again(0)
+        alter(self.job, fence=self.job.fence + 2)
+        self.assertEqual(self.look_again(3600).state, "leased")
+
+    def test_not_when_it_was_held_up(self):
+        self.look_again(0)
+        with mock.patch.object(sweep, "PATIENCE", -1):
+            self.assertEqual(self.look_again(30).state, "leased")
+        self.assertEqual(self.look_again(0).state, "ready")
+
+    def test_only_so_often(self):
+        with mock.patch.object(transitions, "expired_leases", return_value=set()) as look:
+            for _ in range(3):
+                self.queue.lease_one()
+            self.assertEqual(look.call_count, 0)
+            self.queue._looked_at -= 7.5
+            self.queue.lease_one()
+            self.assertEqual(look.call_count, 1)
+
+    def test_not_one_that_was_renewed_meanwhile(self):
+        self.look_again(0)
+        self.queue.extend(self.job, 0)
+        time.sleep(0.001)
+        self.assertEqual(self.look_again(3600).state, "leased")

@@ -1,9 +1,11 @@
 """The tables as a reader meets them."""
 
+from asgiref.sync import async_to_sync
 from django.apps import apps
 from django.db import connection, models
 from django.db.models.expressions import DatabaseDefault
 from django.test import SimpleTestCase, TestCase
+from django.utils.connection import ConnectionDoesNotExist
 
 from django_nobroker import Queue, SerializationError
 from django_nobroker.models import Attempt, Job, QueueControl, State
@@ -81,6 +83,52 @@ class JobTests(TestCase):
             with self.subTest(field=field.name):
                 value = getattr(job, field.attname)
                 self.assertNotIsInstance(value, DatabaseDefault | models.Expression)
+
+
+class Astray:
+    """A router that sends readers where there is no database."""
+
+    def db_for_read(self, model, **hints):
+        return "nowhere"
+
+
+class Refusing:
+    def db_for_read(self, model, **hints):
+        raise AssertionError("The router is not to be asked.")
+
+
+class RoutedTests(TestCase):
+    """A job is read again where it came from, whatever a router says of readers."""
+
+    routers = (Astray, Refusing)
+
+    def setUp(self):
+        self.job = Queue().enqueue({"to": 1})
+
+    def routed_by(self, router):
+        return self.settings(DATABASE_ROUTERS=[f"{__name__}.{router.__name__}"])
+
+    def test_what_was_not_loaded(self):
+        [held] = Queue().lease()
+        for router in self.routers:
+            job = Job.objects.only("id").get()
+            held.__dict__.pop("result", None)
+            with self.subTest(router=router.__name__), self.routed_by(router):
+                self.assertEqual(job.payload, {"to": 1})
+                self.assertIsNone(held.result)
+
+    def test_all_of_it(self):
+        for priority, router in enumerate(self.routers, 1):
+            alter(self.job, priority=priority)
+            with self.subTest(router=router.__name__), self.routed_by(router):
+                self.job.refresh_from_db()
+                self.assertEqual(self.job.priority, priority)
+                self.job.refresh_from_db(fields=["state"])
+                async_to_sync(self.job.arefresh_from_db)()
+
+    def test_elsewhere_if_it_is_asked_to(self):
+        with self.assertRaises(ConnectionDoesNotExist):
+            self.job.refresh_from_db(using="nowhere")
 
 
 class QuerySetTests(TestCase):

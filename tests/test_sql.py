@@ -141,7 +141,7 @@ class BatchTests(TestCase):
     def test_the_largest_numbers(self):
         [job] = self.held(1)
         alter(job, fence=2**62 - 1)
-        job.fence = 2**62 - 1
+        job.fence = job.held_fence = 2**62 - 1
         self.assertEqual(settle.extend("default", [(job, 0.001)]), {job.id})
         self.assertEqual(settle.apply("default", [settle.acked(job)]), {job.id})
         self.assertEqual(Queue().get(id=job.id).fence, 0)

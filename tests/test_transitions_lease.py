@@ -9,7 +9,7 @@ from django_nobroker import Queue, QueueError, sql, transitions
 from django_nobroker.exceptions import LeaseInTransaction
 from django_nobroker.models import Job
 
-from .rows import alter, expire
+from .rows import alter
 
 
 class LeaseTests(TestCase):
@@ -199,15 +199,3 @@ class InATestTests(TestCase):
         with transaction.atomic():
             self.assertRaises(LeaseInTransaction, Queue().lease)
         self.assertEqual(Queue().stats().ready, 1)
-
-
-class ReapingByHandTests(TestCase):
-    def test_only_after_a_whole_timeout_in_touch(self):
-        queue = Queue()
-        queue.enqueue({})
-        expire(queue.lease_one())
-        self.assertIsNone(queue.lease_one())
-        queue._in_touch_since -= 3600
-        self.assertIsNone(queue.lease_one())
-        job = queue.list_jobs()[0]
-        self.assertEqual((job.state, job.lease_losses), ("ready", 1))

@@ -1,5 +1,6 @@
 """What happens by the passing of time: leases end, and what was settled long ago is deleted."""
 
+import time
 from datetime import timedelta
 
 from django.test import TestCase
@@ -8,7 +9,7 @@ from django_nobroker import BackoffPolicy, Queue, conf, transitions
 from django_nobroker.models import Attempt, Job
 from django_nobroker.transitions import sweep
 
-from .rows import age, alter, bring_forward, expire, insert
+from .rows import age, alter, bring_forward, expire, insert, snapshot
 from .work import Quiet
 
 LONG = 1e9
@@ -99,6 +100,30 @@ class ReapTests(Quiet, TestCase):
         self.assertEqual(reap(), sweep.REAP_BATCH)
         self.assertEqual(reap(), 5)
         self.assertEqual(reap(), 0)
+
+    def test_nothing_if_it_was_held_up(self):
+        """By a lock, say: others may have waited as long to renew what they hold."""
+        jobs = leased(2)
+        expire(*jobs)
+        before = [snapshot(job) for job in jobs]
+        patience = OPTIONS.visibility_timeout * sweep.PATIENCE
+        with self.assertRaises(transitions.HeldUp):
+            reap(asked=time.monotonic() - patience - 0.001)
+        self.assertEqual([snapshot(job) for job in jobs], before)
+        self.assertEqual(reap(asked=time.monotonic() - patience / 2), 2)
+
+    def test_the_shortest_timeout_says_how_long_that_is(self):
+        for name in ("quick", "slow"):
+            expire(*leased(queue=name))
+        timeouts = {"quick": 40.0, "slow": 900.0}
+
+        def reap_late(**kwargs):
+            options = lambda name: conf.QueueOptions(visibility_timeout=timeouts[name])  # noqa: E731
+            return reap(options=options, asked=time.monotonic() - 20, **kwargs)
+
+        self.assertRaises(transitions.HeldUp, reap_late)
+        self.assertEqual(reap_late(queues=["slow"]), 1)
+        self.assertEqual(Queue("quick").stats().leased, 1)
 
     def test_rows_of_other_programs(self):
         insert("{broken", state="leased", lease_expires_at=OLD, leased_at=OLD)

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from unittest import mock
 
 from django.db import connections, transaction
 from django.test import TransactionTestCase, override_settings
@@ -9,6 +10,8 @@ from django.test import TransactionTestCase, override_settings
 from django_nobroker import Queue, Retry, Worker
 from django_nobroker.exceptions import LeaseInTransaction
 from django_nobroker.models import Job, WorkerProcess
+from django_nobroker.worker.claimer import Claimer
+from django_nobroker.worker.pace import Pace
 from tests.rows import age
 from tests.work import DEADLINE, Background, Quiet, eventually, fresh, run, states, work, worker
 
@@ -84,6 +87,31 @@ class RunTests(Quiet, TransactionTestCase):
         self.assertTrue(free.is_set())
         self.assertEqual((stats.succeeded, len(done)), (101, 100))
         self.assertEqual(states(slow), ["done"])
+
+    def test_what_waits_behind_a_slow_job_is_given_back_once(self):
+        turns = []
+
+        def handler(job):
+            if job.payload == "slow":
+                # Until the others were given back, and for many looks at the queue after that.
+                eventually(lambda: Queue().stats().ready == 30)
+                before = len(turns)
+                eventually(lambda: len(turns) > before + 100)
+
+        def claim(claimer):
+            turns.append(1)
+            return real(claimer)
+
+        real = Claimer.claim
+        Queue().enqueue_many(["slow", *range(30)])
+        with (
+            mock.patch.object(Claimer, "claim", claim),
+            mock.patch.object(Pace, "prefetch", lambda pace: 30),
+        ):
+            stats = work(handler)
+        self.assertEqual(stats.succeeded, 31)
+        # Each at most twice, and some to spare for a machine that stalls.
+        self.assertLess(stats.leased, 3 * 31)
 
     @override_settings(
         NOBROKER={

@@ -1,8 +1,10 @@
 """Free slots into leased jobs: how many, which, and what is never leased ahead."""
 
+from unittest import mock
+
 from django.test import TestCase, override_settings
 
-from django_nobroker import Queue, transitions
+from django_nobroker import Queue, tasks, transitions
 from django_nobroker.models import Job
 from tests.bench import Bench
 from tests.rows import alter, insert
@@ -69,6 +71,15 @@ class RoomTests(Quiet, TestCase):
         bench.finish(*first)
         self.assertEqual((len(first), len(bench.claimer.claim())), (4, 2))
         self.assertEqual(bench.claimer.claim(), [])
+
+    def test_those_given_back_are_not_among_them(self):
+        self.fill(10)
+        bench = Bench(concurrency=4, max_jobs=6)
+        first = bench.claimer.claim()
+        bench.finish(*first[:1])
+        bench.finish(*first[1:], seconds=None)
+        bench.claimer.lanes.expire()
+        self.assertEqual(len(bench.claimer.claim()), 5)
 
     def test_from_several_lanes_until_the_room_is_filled(self):
         for priority in (3, 2, 1):
@@ -149,27 +160,59 @@ class SuspectTests(Quiet, TestCase):
 
 
 class WhatTests(Quiet, TestCase):
-    def test_never_a_job_with_a_task(self):
+    @mock.patch.object(tasks, "SUPPORTED", False)
+    def test_never_a_job_with_a_task_before_django_6(self):
         insert(task="shop.tasks.send")
         bench = Bench()
         self.assertEqual(bench.claimer.claim(), [])
         self.assertFalse(bench.claimer.has_due())
         self.assertEqual(Job.objects.get().attempts, 0)
 
-    def test_a_good_job_behind_many_with_a_task(self):
+    @mock.patch.object(tasks, "SUPPORTED", False)
+    def test_a_good_job_behind_many_with_a_task_before_django_6(self):
         for _ in range(30):
             insert(task="shop.tasks.send")
         good = Queue().enqueue("good")
         [held] = Bench().claimer.claim()
         self.assertEqual(held.job.id, good.id)
 
+    @mock.patch.object(tasks, "SUPPORTED", True)
+    def test_a_job_with_a_task_needs_no_handler(self):
+        insert(task="shop.tasks.send", queue="orphans")
+        Queue("orphans").enqueue(1)
+        bench = Bench(handler=None)
+        self.assertTrue(bench.claimer.has_due())
+        [held] = bench.claimer.claim()
+        self.assertEqual(held.job.task, "shop.tasks.send")
+        self.assertFalse(bench.claimer.has_due())
+
     def test_never_a_job_without_a_handler(self):
         job = Queue("orphans").enqueue(1)
         bench = Bench(handler=None)
         self.assertEqual(bench.claimer.claim(), [])
-        self.assertFalse(bench.claimer.serves("orphans"))
         self.assertFalse(bench.claimer.has_due())
         self.assertEqual(fresh(job).attempts, 0)
+
+    def test_a_queue_without_a_handler_is_said_once(self):
+        Queue("orphans").enqueue(1)
+        bench = Bench(handler=None)
+        with self.assertLogs("django_nobroker", "WARNING") as log:
+            for _ in range(3):
+                bench.claimer.claim()
+                bench.claimer.handlers.look_up()
+                bench.claimer.lanes.forgive()
+        self.assertEqual(len(log.output), 1)
+        self.assertEqual(log.records[0].queue, "orphans")
+
+    @mock.patch.object(tasks, "SUPPORTED", True)
+    def test_a_queue_of_tasks_needs_none(self):
+        insert(task="shop.tasks.send", queue="tasks")
+        bench = Bench(handler=None)
+        with self.assertNoLogs("django_nobroker", "WARNING"):
+            for _ in range(3):
+                bench.claimer.claim()
+                bench.claimer.handlers.look_up()
+                bench.claimer.lanes.forgive()
 
     @override_settings(NOBROKER={"QUEUES": {"slow": {"VISIBILITY_TIMEOUT": 7200}}})
     def test_for_as_long_as_its_queue_says(self):

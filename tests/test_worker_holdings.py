@@ -10,8 +10,8 @@ from django_nobroker.worker.holdings import Held, Holdings
 LONG_AGO, NEVER = 0.0, float("inf")
 
 
-def held(pk, *, solo=False, deadline=NEVER):
-    job = Job(id=pk, queue="default", payload_text="{}")
+def held(pk, *, fence=1, solo=False, deadline=NEVER):
+    job = Job(id=pk, queue="default", payload_text="{}", fence=fence)
     return Held(job, Handler.of(print), QueueOptions(), deadline=deadline, solo=solo)
 
 
@@ -95,6 +95,25 @@ class HoldingsTests(SimpleTestCase):
         self.assertFalse(self.holdings.is_stalled(3600))
         self.holdings.finished(one)
         self.assertFalse(self.holdings.is_stalled(-1))
+
+    def test_one_that_is_given_back_unstarted_is_no_end_of_a_stall(self):
+        slow, waiting, quick = held(1), held(2), held(3)
+        self.holdings.add([slow, waiting, quick])
+        quick.started = 1.0
+        self.holdings._moved_at -= 3600
+        self.holdings.finished(waiting)
+        self.assertTrue(self.holdings.is_stalled(60))
+        self.holdings.finished(quick)
+        self.assertFalse(self.holdings.is_stalled(60))
+
+    def test_two_leases_of_one_job_are_held_side_by_side(self):
+        older, newer = held(1, fence=1), held(1, fence=3)
+        for one in (older, newer):
+            self.holdings.add([one])
+        self.assertEqual(self.holdings.all(), [older, newer])
+        self.assertEqual((older.is_lost, newer.is_lost), (True, False))
+        self.holdings.settled([older])
+        self.assertEqual(self.holdings.all(), [newer])
 
     def test_names_once_what_has_run_out(self):
         lapsed = held(1, deadline=LONG_AGO)

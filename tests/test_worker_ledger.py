@@ -9,6 +9,7 @@ from django.test import TestCase
 from django_nobroker import Queue, Reject, Snooze
 from django_nobroker.models import Minute
 from django_nobroker.worker import ledger
+from django_nobroker.worker.handlers import Fault
 from tests.bench import Bench
 from tests.work import Quiet
 
@@ -28,6 +29,36 @@ class TotalsTests(Quiet, TestCase):
                 Queue().enqueue(1)
                 bench.finish(*bench.claimer.claim(), error=error)
                 self.assertEqual(tuple(bench.ledger.stats), expected)
+
+
+class TakenTests(Quiet, TestCase):
+    """How many jobs count against `max_jobs`: not those that were given back untried."""
+
+    def test_each_outcome(self):
+        for error, expected in ((None, 1), (ValueError(), 1), (Reject(), 1), (Snooze(5), 1)):
+            with self.subTest(error=repr(error)):
+                bench = Bench()
+                Queue().enqueue(1)
+                held = bench.claimer.claim()
+                self.assertEqual(bench.ledger.taken, 1)
+                bench.finish(*held, error=error)
+                self.assertEqual(bench.ledger.taken, expected)
+
+    def test_one_that_is_given_back(self):
+        Queue().enqueue(1)
+        bench = Bench(max_jobs=1)
+        bench.finish(*bench.claimer.claim(), seconds=None)
+        self.assertEqual((bench.ledger.taken, bench.ledger.stats.leased), (0, 1))
+        bench.finish(*bench.claimer.claim())
+        self.assertEqual((bench.ledger.taken, bench.ledger.stats.leased), (1, 2))
+
+    def test_one_whose_task_is_not_known_here(self):
+        Queue().enqueue(1)
+        bench = Bench()
+        [held] = bench.claimer.claim()
+        held.fault = Fault.UNKNOWN
+        bench.finish(held, error=LookupError())
+        self.assertEqual(bench.ledger.taken, 0)
 
 
 class MinuteTests(Quiet, TestCase):

@@ -1,8 +1,10 @@
 """When a worker stops by itself, and what it waits for first."""
 
+from unittest import mock
+
 from django.test import TestCase
 
-from django_nobroker import Queue, transitions
+from django_nobroker import Queue, tasks, transitions
 from django_nobroker.models import Job
 from django_nobroker.worker.limits import resident_bytes
 from tests.bench import Bench
@@ -49,6 +51,7 @@ class LimitsTests(Quiet, TestCase):
         Queue().enqueue(1)
         self.assertIsNone(self.reached(burst=True))
 
+    @mock.patch.object(tasks, "SUPPORTED", False)
     def test_a_burst_is_over_when_what_is_due_is_nothing_to_it(self):
         insert(task="shop.tasks.send", queue="tasks")
         Queue("paused").enqueue(1)
@@ -118,6 +121,7 @@ class IdleTests(Quiet, TestCase):
         self.assertEqual(queue.stats().total, queue.stats().done + 2)
         self.assertTrue(self.is_idle())
 
+    @mock.patch.object(tasks, "SUPPORTED", False)
     def test_with_jobs_that_are_nothing_to_it(self):
         Queue("other").enqueue(1)
         insert(task="shop.tasks.send")

@@ -6,10 +6,11 @@ import threading
 from django.test import SimpleTestCase
 
 from django_nobroker.conf import QueueOptions
+from django_nobroker.exceptions import SerializationError
 from django_nobroker.models import Job
-from django_nobroker.worker.handlers import Handler
+from django_nobroker.worker.handlers import Fault, Handler
 from django_nobroker.worker.holdings import Held, Holdings
-from django_nobroker.worker.runner import Runner, Unreadable
+from django_nobroker.worker.runner import Runner
 from tests.work import DEADLINE
 
 
@@ -101,9 +102,11 @@ class RunnerTests(SimpleTestCase):
     def test_a_payload_that_cannot_be_read(self):
         ran = []
         runner = self.runner()
-        runner.submit(self.held(ran.append, payload="{broken"))
+        one = self.held(ran.append, payload="{broken")
+        runner.submit(one)
         _, error, _ = self.end()
-        self.assertIsInstance(error, Unreadable)
+        self.assertIsInstance(error, SerializationError)
+        self.assertIs(one.fault, Fault.HOPELESS)
         self.assertEqual(ran, [])
 
     def test_stopping(self):

@@ -24,10 +24,20 @@ class StatementTests(SimpleTestCase):
             "WITH a AS (SELECT 1) SELECT * FROM a",
             "SAVEPOINT x",
             "ROLLBACK TO SAVEPOINT x",
-            "SET LOCAL lock_timeout = 1",
+            "SELECT 1;",
         ):
             with self.subTest(statement):
                 self.assertFalse(changes_session(statement))
+
+    def test_local_to_its_transaction(self):
+        for statement in (
+            "SET LOCAL lock_timeout = 1",
+            "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+            "SET CONSTRAINTS ALL DEFERRED",
+        ):
+            with self.subTest(statement):
+                self.assertFalse(changes_session(statement, is_local=True))
+                self.assertTrue(changes_session(statement))
 
     def test_lasting(self):
         for statement in (
@@ -43,6 +53,8 @@ class StatementTests(SimpleTestCase):
             "SELECT GET_LOCK('a', 1)",
             "USE other",
             "PREPARE a AS SELECT 1",
+            "WITH a AS (SELECT 1) SELECT set_config('role', 'b', false) FROM a",
+            "SELECT 1; SET ROLE b",
         ):
             with self.subTest(statement):
                 self.assertTrue(changes_session(statement))

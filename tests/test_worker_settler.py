@@ -1,14 +1,17 @@
 """Group commits, and outcomes that the database refuses, once or for good."""
 
 import contextlib
+import re
 from unittest import mock
 
 from django.db import DataError, OperationalError, connection
+from django.db.backends.utils import CursorWrapper
 from django.test import TestCase, TransactionTestCase
 
 from django_nobroker import BackoffPolicy, Queue, Reject, Snooze, Worker, transitions
 from django_nobroker.models import Attempt, Job
 from django_nobroker.transitions import settle
+from django_nobroker.worker import link, settler
 from tests.bench import Bench
 from tests.work import Quiet, fresh, states, work
 
@@ -90,6 +93,23 @@ def failing(*errors):
         yield left
 
 
+@contextlib.contextmanager
+def read_only(writes):
+    """Let the database refuse so many writes, on whatever connection, and answer who only reads."""
+    left, real = ["read-only"] * writes, CursorWrapper._execute
+
+    def execute(cursor, sql, *args):
+        if left and re.search(r"\b(UPDATE|INSERT|DELETE)\b", sql):
+            raise OperationalError(left.pop())
+        return real(cursor, sql, *args)
+
+    with (
+        mock.patch.object(CursorWrapper, "_execute", execute),
+        mock.patch.object(link, "LONGEST_PAUSE", 0.001),
+    ):
+        yield left
+
+
 class RefusedTests(Quiet, TransactionTestCase):
     """The write of an outcome fails; the worker lives, and no job is lost."""
 
@@ -100,6 +120,16 @@ class RefusedTests(Quiet, TransactionTestCase):
         self.assertEqual(left, [])
         self.assertEqual((fresh(job).state, fresh(job).attempts), ("done", 1))
         self.assertEqual(stats.succeeded, 1)
+
+    def test_the_database_was_read_only_for_a_while(self):
+        jobs = Queue().enqueue_many(range(3))
+        bench = Bench(concurrency=3)
+        held = bench.claimer.claim()
+        with read_only(10 * settler.REFUSALS) as left:
+            bench.finish(*held)
+        self.assertEqual(left, [])
+        self.assertEqual(set(states(*jobs)), {"done"})
+        self.assertEqual(tuple(bench.ledger.stats), (3, 3, 0, 0, 0))
 
     def test_an_outcome_that_cannot_be_stored(self):
         job = Queue().enqueue(1)

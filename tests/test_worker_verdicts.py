@@ -20,6 +20,16 @@ class Plain(BaseException):
     """One that no `except Exception` catches."""
 
 
+class BareRetry(Retry):
+    """Leaves out what its base class does when it is made."""
+
+    def __init__(self): ...
+
+
+class BareSnooze(Snooze):
+    def __init__(self): ...
+
+
 def held(attempts=1, max_attempts=5, options=OPTIONS, **chosen):
     def handler(job): ...
 
@@ -81,6 +91,10 @@ class VerdictTests(SimpleTestCase):
         self.assert_move(verdict(held(), Retry(delay=99)), moves.RETRY, delay=99.0)
         self.assert_move(verdict(held(), Retry(delay=-1)), moves.RETRY, delay=0.0)
         self.assert_move(verdict(held(attempts=5), Retry(delay=99)), moves.BURY)
+
+    def test_one_that_was_made_without_its_base_goes_by_the_defaults(self):
+        self.assert_move(verdict(held(), BareRetry()), moves.RETRY, delay=0.0)
+        self.assert_move(verdict(held(), BareSnooze()), moves.SNOOZE, delay=1.0)
 
 
 class PolicyVerdictTests(SimpleTestCase):

@@ -128,6 +128,7 @@ class Migration(migrations.Migration):
                     django_nobroker.fields.KeyField(blank=True, db_default="", max_length=200),
                 ),
                 ("last_error", django_nobroker.fields.RawTextField(blank=True, null=True)),
+                ("unknown_since", django_nobroker.fields.UTCDateTimeField(blank=True, null=True)),
                 ("progress", models.FloatField(blank=True, null=True)),
                 (
                     "progress_note",
@@ -277,6 +278,10 @@ class Migration(migrations.Migration):
                     models.CheckConstraint(
                         condition=django_nobroker.constraints.ValidTime("started_at"),
                         name="nobroker_job_started_at_valid",
+                    ),
+                    models.CheckConstraint(
+                        condition=django_nobroker.constraints.ValidTime("unknown_since"),
+                        name="nobroker_job_unknown_since_valid",
                     ),
                     models.CheckConstraint(
                         condition=django_nobroker.constraints.ValidTime("created_at"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.db import models
@@ -94,6 +95,8 @@ class Job(models.Model):
     subject = KeyField(max_length=KEY_LENGTH, null=True, blank=True)
     error_class = KeyField(max_length=200, db_default="", blank=True)
     last_error = RawTextField(null=True, blank=True)
+    # Since when no worker that leased it knew its task.
+    unknown_since = UTCDateTimeField(null=True, blank=True)
     progress = models.FloatField(null=True, blank=True)
     progress_note = KeyField(max_length=200, db_default="", blank=True)
     result = RawTextField(null=True, blank=True)
@@ -108,6 +111,8 @@ class Job(models.Model):
     lease_lost = False
     # The fence that this instance was given when it was leased; None for one that was only read.
     held_fence: int | None = None
+    # What a handler made of its own job, by Queue.ack() or Queue.nack().
+    verdict_by_hand: Any = None
 
     class Meta:
         db_table = "nobroker_job"
@@ -176,6 +181,7 @@ class Job(models.Model):
                     "leased_at",
                     "lease_expires_at",
                     "started_at",
+                    "unknown_since",
                     "created_at",
                     "finished_at",
                 )
@@ -185,6 +191,20 @@ class Job(models.Model):
     def __str__(self) -> str:
         key = f" ({self.job_id})" if self.job_id else ""
         return f"job {self.pk}{key} in queue {self.queue}"
+
+    def refresh_from_db(
+        self,
+        using: str | None = None,
+        fields: Iterable[str] | None = None,
+        from_queryset: models.QuerySet[Job] | None = None,
+    ) -> None:
+        """Read the row again, or what of it was not loaded: where it was written, not a replica."""
+        super().refresh_from_db(using or self._state.db, fields, from_queryset)
+
+    @property
+    def lease_fence(self) -> int:
+        """The fence of the lease that this instance stands for, however often it is read again."""
+        return self.fence if self.held_fence is None else self.held_fence
 
     @property
     def payload(self) -> Any:

@@ -92,6 +92,8 @@ class Dialect:
     name = "plain ORM"
     # Whether one write at a time is all that the database does.
     has_single_writer = False
+    # Whether SET LOCAL and SET TRANSACTION hold for the transaction they are in, and no longer.
+    has_local_settings = False
 
     def insert(self, connection: Any, new: NewJobs) -> list[Job]:
         """Insert the jobs; return them in the order of their payloads."""

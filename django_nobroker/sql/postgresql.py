@@ -41,6 +41,7 @@ class PostgreSQL(BatchDialect):
     """SKIP LOCKED, batches as arrays, everything in one statement."""
 
     name = "PostgreSQL"
+    has_local_settings = True
     now = "STATEMENT_TIMESTAMP()"
     due_in = "EXTRACT(EPOCH FROM job.available_at - STATEMENT_TIMESTAMP())"
     # A subquery behind IN may be run again for each row under a cached plan, and then leases

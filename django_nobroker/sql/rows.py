@@ -38,6 +38,7 @@ LEASED = (
     "leased_at",
     "lease_expires_at",
     "started_at",
+    "unknown_since",
     "job_id",
     "subject",
     "created_at",

@@ -18,17 +18,19 @@ from .operate import (
     requeue,
     resume,
 )
-from .sweep import REAP_BATCH, prune, queues_with_expired, reap
+from .sweep import REAP_BATCH, HeldUp, expired_leases, prune, queues_with_expired, reap
 
 __all__ = [
     "REAP_BATCH",
     "CompactionResult",
+    "HeldUp",
     "cancel",
     "compact",
     "delete",
     "edit",
     "enqueue",
     "enqueue_many",
+    "expired_leases",
     "lease",
     "pause",
     "prune",

@@ -32,7 +32,7 @@ MAX_TRIES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """How jobs are to be enqueued. Construction raises QueueError for what cannot be."""
+    """How jobs are to be enqueued; `new` checks it all."""
 
     queue: str
     max_attempts: int
@@ -45,7 +45,7 @@ class Terms:
     backend: str = ""
 
     def new(self, texts: list[str]) -> sql.NewJobs:
-        """Return the rows to insert, one for each payload text."""
+        """Return the rows to insert, one for each payload text; raise QueueError for bad terms."""
         delay = seconds_of(self.delay, "delay")
         if self.run_after is not None and delay:
             raise QueueError("Give delay or run_after, not both.")

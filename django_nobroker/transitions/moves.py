@@ -8,18 +8,17 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models import F
-from django.db.models.functions import Greatest, Least
+from django.db.models.functions import Coalesce, Greatest, Least
 
 from ..clock import Ahead, Now
+from ..fields import UTCDateTimeField
 from ..models import COUNT_LIMIT, SNOOZE_LIMIT, State, fence_after
 from ..sql import Given, Move
 
-_LEAVE = {
-    "fence": fence_after(),
-    "leased_by": "",
-    "leased_at": None,
-    "lease_expires_at": None,
-}
+_LEAVE = {"fence": fence_after(), "lease_expires_at": None}
+_FREE = {**_LEAVE, "leased_by": "", "leased_at": None}
+# Whatever became of it, a worker knew what to do with it.
+_KNOWN = {"unknown_since": None}
 _GIVE_BACK = {"attempts": Greatest(F("attempts") - 1, 0)}
 _ERROR = {"error_class": "text", "last_error": "text", "losses": "integer"}
 
@@ -35,7 +34,9 @@ def _error(given: Given) -> dict[str, Any]:
 ACK = Move(
     "ack",
     lambda given: {
+        # By whom and when it was done stays in the row: no Attempt tells.
         **_LEAVE,
+        **_KNOWN,
         "state": State.DONE.value,
         "finished_at": Now(),
         "result": given("result"),
@@ -47,7 +48,8 @@ ACK = Move(
 RETRY = Move(
     "retry",
     lambda given: {
-        **_LEAVE,
+        **_FREE,
+        **_KNOWN,
         **_error(given),
         "state": State.READY.value,
         "available_at": Ahead(given("delay")),
@@ -57,24 +59,39 @@ RETRY = Move(
 BURY = Move(
     "bury",
     lambda given: {
-        **_LEAVE,
+        **_FREE,
+        **_KNOWN,
         **_error(given),
         "state": State.DEAD.value,
         "finished_at": Now(),
     },
     _ERROR,
 )
-RELEASE = Move("release", lambda given: {**_LEAVE, **_GIVE_BACK, "state": State.READY.value})
+RELEASE = Move("release", lambda given: {**_FREE, **_GIVE_BACK, "state": State.READY.value})
 SNOOZE = Move(
     "snooze",
     lambda given: {
-        **_LEAVE,
+        **_FREE,
+        **_KNOWN,
         **_GIVE_BACK,
         "state": State.READY.value,
         "available_at": Ahead(given("delay")),
         "snoozes": Least(F("snoozes") + 1, SNOOZE_LIMIT),
     },
     {"delay": "float"},
+)
+POSTPONE = Move(
+    "postpone",
+    lambda given: {
+        **_FREE,
+        **_GIVE_BACK,
+        "state": State.READY.value,
+        "available_at": Ahead(given("delay")),
+        "unknown_since": Coalesce("unknown_since", Now(), output_field=UTCDateTimeField()),
+        "error_class": given("error_class"),
+        "last_error": given("last_error"),
+    },
+    {"error_class": "text", "last_error": "text", "delay": "float"},
 )
 EXTEND = Move(
     "extend", lambda given: {"lease_expires_at": Ahead(given("seconds"))}, {"seconds": "float"}

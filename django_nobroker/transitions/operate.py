@@ -48,8 +48,6 @@ def cancel(jobs: JobQuerySet) -> int:
         jobs.filter(state__in=[State.READY, State.LEASED]),
         state=State.CANCELLED.value,
         finished_at=Now(),
-        leased_by="",
-        leased_at=None,
         lease_expires_at=None,
         fence=fence_after(),
     )
@@ -67,6 +65,9 @@ def requeue(jobs: JobQuerySet, *, spread: float = 0.0) -> int:
         attempts=0,
         available_at=due,
         finished_at=None,
+        leased_by="",
+        leased_at=None,
+        unknown_since=None,
         result=None,
         progress=None,
         progress_note="",

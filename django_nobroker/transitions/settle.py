@@ -17,7 +17,7 @@ from ..exceptions import LeaseLost
 from ..failures import Failure
 from ..models import Attempt, Job, JobQuerySet
 from ..sql import Move
-from .moves import ACK, BURY, EXTEND, PROGRESS, RELEASE, RENEW, RETRY, SNOOZE
+from .moves import ACK, BURY, EXTEND, POSTPONE, PROGRESS, RELEASE, RENEW, RETRY, SNOOZE
 from .repeats import repeated
 
 # Attempts to one INSERT: with their tracebacks they are large, and MySQL bounds a statement.
@@ -38,7 +38,7 @@ class Verdict:
     @property
     def row(self) -> dict[str, Any]:
         """The values that the move asks for."""
-        row = {"id": self.job.id, "fence": self.job.fence, "losses": 0, **self.values}
+        row = {"id": self.job.id, "fence": self.job.lease_fence, "losses": 0, **self.values}
         if self.failure is not None:
             row["error_class"] = self.failure.error_class
             row["last_error"] = self.failure.message
@@ -72,6 +72,11 @@ def snoozed(job: Job, seconds: float) -> Verdict:
     return Verdict(job, SNOOZE, values={"delay": seconds})
 
 
+def postponed(job: Job, failure: Failure, delay: float) -> Verdict:
+    """Leased -> ready after `delay` seconds, the attempt given back: its task is not known here."""
+    return Verdict(job, POSTPONE, failure, {"delay": delay})
+
+
 def apply(alias: str, verdicts: Iterable[Verdict]) -> set[int]:
     """Apply the verdicts in one transaction; return the ids of the jobs that they changed.
 
@@ -84,6 +89,8 @@ def apply(alias: str, verdicts: Iterable[Verdict]) -> set[int]:
         return _move(alias, ACK, groups[ACK.name])
     settled: set[int] = set()
     with transaction.atomic(using=alias):
+        if len(groups) > 1:
+            _lock(alias, [verdict.job.id for group in groups.values() for verdict in group])
         for name in sorted(groups):
             settled |= _apply(alias, groups[name])
     return settled
@@ -103,14 +110,14 @@ def extend(alias: str, jobs: Sequence[tuple[Job, float]], *, wait: bool = True) 
 
     With `wait` off, rows locked by another transaction are left out, though they may be held.
     """
-    rows = [{"id": job.id, "fence": job.fence, "seconds": seconds} for job, seconds in jobs]
+    rows = [{"id": job.id, "fence": job.lease_fence, "seconds": seconds} for job, seconds in jobs]
     connection = connections[alias]
     return sql.dialect(connection).move(connection, EXTEND if wait else RENEW, rows)
 
 
 def still_held(alias: str, jobs: Sequence[Job]) -> set[int]:
     """Return the ids of the jobs whose fence is unchanged, without waiting for any lock."""
-    fences = {job.id: job.fence for job in jobs}
+    fences = {job.id: job.lease_fence for job in jobs}
     found = Job.objects.using(alias).filter(pk__in=fences).values_list("pk", "fence")
     return {pk for pk, fence in found if fences[pk] == fence}
 
@@ -118,7 +125,7 @@ def still_held(alias: str, jobs: Sequence[Job]) -> set[int]:
 def progress(alias: str, job: Job, fraction: float, note: str = "") -> None:
     """Note how far a leased job has come; raises LeaseLost if it is no longer held."""
     connection = connections[alias]
-    row = {"id": job.id, "fence": job.fence, "progress": fraction, "note": note}
+    row = {"id": job.id, "fence": job.lease_fence, "progress": fraction, "note": note}
     if not sql.dialect(connection).move(connection, PROGRESS, [row]):
         raise lease_lost(alias, job)
 
@@ -129,16 +136,25 @@ def lease_lost(alias: str, job: Job) -> LeaseLost:
     if connection.in_atomic_block and not connection.atomic_blocks[-1]._from_testcase:
         transaction.set_rollback(True, using=alias)
     return LeaseLost(
-        f"The lease of {job} with fence {job.fence} has ended: the job was settled, cancelled, "
-        "or given to another worker after its deadline. Nothing was changed; raise "
+        f"The lease of {job} with fence {job.lease_fence} has ended: the job was settled, "
+        "cancelled, or given to another worker after its deadline. Nothing was changed; raise "
         "VISIBILITY_TIMEOUT or extend the lease if handlers run longer."
     )
+
+
+def _lock(alias: str, ids: Sequence[int]) -> None:
+    """Lock rows in the order of their ids, as everybody does: one move alone does so itself."""
+    # Elsewhere the first statement must be a write: SQLite refuses one that comes after a read.
+    if connections[alias].features.has_select_for_update:
+        rows = Job.objects.using(alias).filter(pk__in=ids).order_by("pk")
+        list(rows.select_for_update().values_list("pk", flat=True))
 
 
 def _apply(alias: str, verdicts: list[Verdict]) -> set[int]:
     moved = _move(alias, verdicts[0].move, verdicts)
     failed = [verdict for verdict in verdicts if verdict.failure and verdict.job.id in moved]
-    if failed:
+    # One that is postponed has not been tried.
+    if failed and verdicts[0].move is not POSTPONE:
         Attempt.objects.using(alias).bulk_create(map(_attempt, failed), batch_size=ATTEMPTS)
     forgotten = [v.job.id for v in verdicts if v.forget and v.job.id in moved]
     if forgotten:
@@ -169,7 +185,7 @@ def _attempt(verdict: Verdict) -> Attempt:
     job, failure = verdict.job, verdict.failure or Failure()
     return Attempt(
         job_id=job.id,
-        fence=job.fence,
+        fence=job.lease_fence,
         number=job.attempts,
         worker=job.leased_by,
         started_at=job.leased_at,

@@ -6,7 +6,9 @@ Both go in small batches, and one bad row never stops the rest.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 
 from django.db import DatabaseError, connections, transaction
 from django.db.models import Q
@@ -23,6 +25,9 @@ from . import settle
 logger = logging.getLogger("django_nobroker")
 
 REAP_BATCH = 200
+# The part of a visibility timeout that ending leases may take. A worker that is in touch has more
+# than this left of every lease it holds.
+PATIENCE = 0.25
 _REAPED = (
     "id",
     "queue",
@@ -36,19 +41,30 @@ _REAPED = (
 )
 
 
+class HeldUp(Exception):
+    """Ending leases took so long that those who hold them may have had no chance to renew."""
+
+
 def reap(
     alias: str,
     options: Callable[[str], QueueOptions],
     *,
     in_touch: float,
     queues: Sequence[str] | None = None,
+    ids: Sequence[int] | None = None,
+    asked: float | None = None,
 ) -> int:
     """End the leases whose deadline has passed, up to 200; return how many were ended.
 
     `queues` are those to look into, for a caller who knows which have any; None finds out. Only
     queues whose visibility timeout is at most `in_touch` seconds are looked into: the time for
     which the caller has itself been in touch with the database. After an outage every lease
-    has expired, and the live workers must be given the time to renew theirs.
+    has expired, and the live workers must be given the time to renew theirs. `ids` narrows it
+    down to some jobs.
+
+    Raises HeldUp, and has then changed nothing, if it had to wait for a lock: others may have
+    waited as long to renew what they hold. `asked` is when the caller began, by the monotonic
+    clock, if that was before this call.
     """
     if queues is None:
         # A look first: without it an idle worker would take the write lock of SQLite.
@@ -56,17 +72,27 @@ def reap(
     eligible = [name for name in queues if options(name).visibility_timeout <= in_touch]
     if not eligible:
         return 0
+    began = time.monotonic() if asked is None else asked
+    shortest = min(options(name).visibility_timeout for name in eligible)
     with transaction.atomic(using=alias):
-        rows = list(_expired(alias, eligible))
-        try:
-            with transaction.atomic(using=alias):
-                return len(settle.apply(alias, [_expiry(job, options) for job in rows]))
-        except DatabaseError as error:
-            connection = connections[alias]
-            if connection.closed_in_transaction or sql.dialect(connection).is_conflict(error):
-                # Not the fault of a row: the caller repeats it all.
-                raise
-        return sum(_reap_alone(alias, job, options) for job in rows)
+        reaped = _reap(alias, list(_expired(alias, eligible, ids)), options)
+        waited = time.monotonic() - began
+        if waited > shortest * PATIENCE:
+            raise HeldUp(f"It took {waited:.1f} s to end leases of {shortest:.1f} s.")
+        return reaped
+
+
+def _reap(alias: str, rows: Sequence[Job], options: Callable[[str], QueueOptions]) -> int:
+    """End these leases together or, if one of the rows is refused, one by one."""
+    try:
+        with transaction.atomic(using=alias):
+            return len(settle.apply(alias, [_expiry(job, options) for job in rows]))
+    except DatabaseError as error:
+        connection = connections[alias]
+        if connection.closed_in_transaction or sql.dialect(connection).is_conflict(error):
+            # Not the fault of a row: the caller repeats it all.
+            raise
+    return sum(_reap_alone(alias, job, options) for job in rows)
 
 
 def queues_with_expired(alias: str, queues: Sequence[str] | None) -> list[str]:
@@ -77,8 +103,16 @@ def queues_with_expired(alias: str, queues: Sequence[str] | None) -> list[str]:
     return list(expired.order_by().values_list("queue", flat=True).distinct())
 
 
-def _expired(alias: str, queues: Sequence[str]) -> Iterable[Job]:
+def expired_leases(alias: str, queue: str) -> set[tuple[int, int, datetime | None]]:
+    """Return id, fence and deadline of leases of a queue that have expired, at most a batch."""
+    expired = Job.objects.using(alias).expired().filter(queue=queue).order_by("lease_expires_at")
+    return set(expired.values_list("id", "fence", "lease_expires_at")[:REAP_BATCH])
+
+
+def _expired(alias: str, queues: Sequence[str], ids: Sequence[int] | None) -> Iterable[Job]:
     expired = Job.objects.using(alias).expired().filter(queue__in=queues)
+    if ids is not None:
+        expired = expired.filter(pk__in=ids)
     features = connections[alias].features
     return (
         expired.order_by("lease_expires_at")

@@ -93,12 +93,13 @@ class Worker:
         self._crew: Crew | None = None
         self._stop_asked = False
 
-    def run(self) -> WorkerStats:
+    def run(self, *, inline: bool = False) -> WorkerStats:
         """Work until stopped; return what was done.
 
         SIGINT or SIGTERM lets what runs finish and settle; a second one leaves at once. Inside a
-        test's own transaction, and on an in-memory database, it works without threads. Raises
-        LeaseInTransaction inside any other transaction.
+        test's own transaction, on an in-memory database, and where `inline` asks for it, it works
+        without threads, on the caller's connection. Raises LeaseInTransaction inside any other
+        transaction.
         """
         connection = connections[self.alias]
         refuse_transaction(connection)
@@ -114,7 +115,8 @@ class Worker:
             with self._signals(crew):
                 if self.on_start is not None:
                     self.on_start()
-                if connection.in_atomic_block or sql.dialect(connection).is_private(connection):
+                dialect = sql.dialect(connection)
+                if inline or connection.in_atomic_block or dialect.is_private(connection):
                     return crew.work_inline()
                 # From here on this thread only watches.
                 connection.close()

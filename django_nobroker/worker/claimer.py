@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from django.db import connections
+from django.db.models import Q
 
-from .. import conf, sql, transitions
+from .. import conf, sql, tasks, transitions
 from ..clock import Ahead
 from ..models import Job, QueueControl, State
 from .handlers import Handlers
@@ -18,6 +19,7 @@ from .lanes import Lanes
 from .ledger import Ledger
 from .options import WorkerOptions
 from .pace import AHEAD, Pace
+from .tasks import Unrunnable
 
 logger = logging.getLogger("django_nobroker")
 
@@ -44,7 +46,7 @@ class Claimer:
         self.alias = alias
         self._identity = identity
         self._options = options
-        self._handlers = handlers
+        self.handlers = handlers
         self._holdings = holdings
         self._ledger = ledger
         self._pace = pace
@@ -91,6 +93,7 @@ class Claimer:
             claimed += got
             if not got:
                 self.lanes.barren(lane)
+                self._tell_of_waiting(lane.queue)
             if len(claimed) >= room or (lane.solo and got):
                 break
         if lanes and len(claimed) < room:
@@ -101,34 +104,52 @@ class Claimer:
     def has_due(self) -> bool:
         """Return whether a job that this worker would run is due, now or in a moment."""
         lanes = self.lanes.coming(MOMENT)
-        queues = {lane.queue for lane in lanes if self.serves(lane.queue)}
-        if not queues:
+        if not lanes:
             return False
         # A lane may be due for jobs that only others can run.
         coming = Job.objects.using(self.alias).filter(
-            state=State.READY, queue__in=queues, available_at__lte=Ahead(MOMENT), task=""
+            self.mine({lane.queue for lane in lanes}),
+            state=State.READY,
+            available_at__lte=Ahead(MOMENT),
         )
         return coming.exists()
 
-    def serves(self, queue: str) -> bool:
-        """Return whether this worker would run the jobs of a queue now."""
-        return (
-            queue not in self._options.exclude
-            and queue not in self._paused
-            and self._handlers.of_queue(queue) is not None
-        )
+    def mine(self, queues: Iterable[str]) -> Q:
+        """Return the condition for the jobs of these queues that this worker would run now."""
+        served = [
+            queue
+            for queue in queues
+            if queue not in self._options.exclude and queue not in self._paused
+        ]
+        with_handler = [queue for queue in served if self.handlers.of_queue(queue) is not None]
+        condition = Q(queue__in=with_handler, task="")
+        return condition | Q(queue__in=served) & ~Q(task="") if tasks.SUPPORTED else condition
 
     def _lease(self, lane: sql.Lane, count: int) -> list[Held]:
-        handler = self._handlers.of_queue(lane.queue)
-        if handler is None:
+        handler = self.handlers.of_queue(lane.queue)
+        if handler is None and not tasks.SUPPORTED:
             return []
         options = self._queue_options(lane.queue)
         deadline = time.monotonic() + options.visibility_timeout
         claim = sql.Claim(
-            lane, count, self._identity, options.visibility_timeout, payloads=True, tasks=False
+            lane,
+            count,
+            self._identity,
+            options.visibility_timeout,
+            payloads=handler is not None,
+            tasks=tasks.SUPPORTED,
         )
         jobs = transitions.lease(self.alias, claim)
-        held = [Held(job, handler, options, deadline=deadline, solo=lane.solo) for job in jobs]
+        held = [
+            Held(
+                job,
+                handler or Unrunnable(job.task),
+                options,
+                deadline=deadline,
+                solo=lane.solo,
+            )
+            for job in jobs
+        ]
         if held:
             self._holdings.add(held)
             self._ledger.leased(len(held))
@@ -137,9 +158,16 @@ class Claimer:
             logger.debug("Leased %s job(s) of queue %s.", len(held), lane.queue)
         return held
 
+    def _tell_of_waiting(self, queue: str) -> None:
+        """Say once of a queue that jobs in it wait for a handler; those of tasks need none."""
+        if self.handlers.is_lacking(queue):
+            ready = Job.objects.using(self.alias).filter(queue=queue, state=State.READY)
+            if ready.filter(task="").exists():
+                self.handlers.tell_lacking(queue)
+
     def _left(self) -> int:
         most = self._options.max_jobs
-        return 2**31 if most is None else most - self._ledger.stats.leased
+        return 2**31 if most is None else most - self._ledger.taken
 
     def _read_lanes(self, queues: Any) -> list[sql.Lane]:
         connection = connections[self.alias]

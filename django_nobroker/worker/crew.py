@@ -9,6 +9,7 @@ from collections.abc import Callable
 from .. import conf
 from ..logs import about
 from ..models import WorkerProcess
+from .announcer import Announcer
 from .claimer import Claimer
 from .feeder import Feeder
 from .handlers import Handlers
@@ -67,7 +68,8 @@ class Crew:
         limits = Limits(alias, options, self._claimer)
         self._feeder = Feeder(self._claimer, limits, options, *held, self._waker, self.stop)
         again = self._feeder.look_again
-        self._settler = Settler(alias, *held, pace, again)
+        self._announcer = Announcer(alias, self._crash)
+        self._settler = Settler(alias, *held, pace, again, self._announcer.put)
         self._keeper = Keeper(alias, process, options, *held, queue_options, again)
         parts = (options.concurrency, self.holdings, self._settler.put, self._crash)
         self._runner = Runner(*parts)
@@ -106,7 +108,9 @@ class Crew:
     def work_inline(self) -> WorkerStats:
         """Work on this thread and its connection alone; see `inline`."""
         link = Link(self._alias, "worker")
-        inline = Inline(self._claimer, self._settler, self._keeper, self.holdings, link)
+        inline = Inline(
+            self._claimer, self._settler, self._announcer, self._keeper, self.holdings, link
+        )
         while not self._stop:
             busy = inline.turn(lambda: self._stop)
             self._feeder.check_limits(busy)
@@ -155,6 +159,9 @@ class Crew:
             return max(0.0, until - time.monotonic())
 
         self._feeder.end()
+        # A claim that is under way must have its answer before the settler goes: what it leased
+        # is given back.
+        self._feeding.join(left() / 2)
         self._runner.stop(left() if is_through else 0.0)
         self._loop.stop(left() if is_through else 0.0)
         for held in self._unfinished_now():
@@ -162,6 +169,7 @@ class Crew:
         self._settler.stop()
         self._settling.join(left())
         self._settler.abandon()
+        self._announcer.stop(left())
         self._keeper.stop()
         self._keeping.join(left())
         self._feeding.join(left())

@@ -13,6 +13,7 @@ from .link import Link, Unreachable
 from .loop import LoopRunner
 from .options import WorkerOptions
 from .runner import Ended, Runner
+from .tasks import Tasks
 from .waker import Waker
 
 logger = logging.getLogger("django_nobroker")
@@ -44,6 +45,7 @@ class Feeder:
         self._ledger = ledger
         self._waker = waker
         self._stop = stop
+        self._tasks = Tasks()
         self._is_stopped = False
 
     def attach(self, runner: Runner, loop: LoopRunner, ended: Callable[[Ended], None]) -> None:
@@ -71,7 +73,7 @@ class Feeder:
 
     def check_limits(self, busy: bool) -> None:
         """Stop the worker if it has reached one of its limits."""
-        reason = self._limits.reached(busy=busy, leased=self._ledger.stats.leased)
+        reason = self._limits.reached(busy=busy, leased=self._ledger.taken)
         if reason is not None and not self._is_stopped:
             logger.info("Worker stops: %s.", reason)
             self._stop()
@@ -93,11 +95,15 @@ class Feeder:
         try:
             claimed = link.run(self._claimer.claim)
             self._hand_out(claimed)
-            link.run(lambda: self.check_limits(bool(claimed) or len(self._holdings) > 0))
+            found = self._claimer.handlers.look_up()
+            busy = bool(claimed) or found or len(self._holdings) > 0
+            link.run(lambda: self.check_limits(busy))
         except Unreachable:
             self._waker.wait(link.pause)
             return
-        if not claimed and not self._is_stopped:
+        if found:
+            self._claimer.lanes.forgive()
+        elif not claimed and not self._is_stopped:
             if self._has_waiting() and self._holdings.is_stalled(STALE):
                 self.give_back()
             self._waker.wait(self.pause())
@@ -107,8 +113,11 @@ class Feeder:
         for held in claimed:
             if self._is_stopped:
                 self._release(held)
+            elif (error := self._tasks.assign(held)) is not None:
+                self._holdings.finished(held)
+                self._ended((held, error, 0.0))
             else:
-                (self._loop if held.handler.is_async else self._runner).submit(held)
+                (self._loop if held.handler.on_loop else self._runner).submit(held)
 
     def _release(self, held: Held) -> None:
         self._holdings.finished(held)

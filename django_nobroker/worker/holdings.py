@@ -8,45 +8,73 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..conf import QueueOptions
 from ..models import Job
-from .handlers import Handler
+from .handlers import Fault, Handler
+from .tasks import TaskHandler, Unrunnable
+
+AnyHandler = Handler | TaskHandler | Unrunnable
 
 
 class Held:
-    """One leased job, and what this worker knows of it."""
+    """One lease of a job, and what this worker knows of it.
+
+    Told apart by `key`: the same worker may lease the same job again while an earlier lease of
+    its own is not yet let go of.
+    """
 
     __slots__ = (
         "cancel",
         "deadline",
+        "ended",
+        "fault",
         "handler",
         "interrupted",
         "is_finished",
         "is_lost",
+        "is_settled",
         "job",
+        "key",
         "options",
+        "result",
         "solo",
         "started",
+        "task_result",
         "warned",
     )
 
     def __init__(
-        self, job: Job, handler: Handler, options: QueueOptions, *, deadline: float, solo: bool
+        self,
+        job: Job,
+        handler: AnyHandler,
+        options: QueueOptions,
+        *,
+        deadline: float,
+        solo: bool,
     ) -> None:
         self.job = job
+        self.key = (job.id, job.lease_fence)
         self.handler = handler
         self.options = options
         # By the monotonic clock, from before the lease was asked for: never later than the row's.
         self.deadline = deadline
         self.solo = solo
         self.started: float | None = None
+        self.ended = 0.0
         self.warned = False
         self.is_finished = False
         # The database has said so; `job.lease_lost` may only be a fear.
         self.is_lost = False
+        # Its own transaction has done so: there is nothing left to write.
+        self.is_settled = False
+        self.fault: Fault | None = None
+        # What is kept of the value that a task returned, as JSON.
+        self.result: str | None = None
+        # What Django's signals tell of a task; None until it starts.
+        self.task_result: Any = None
         # Cancelled because the worker ends, through no fault of the job.
         self.interrupted = False
         # Set while an async handler runs.
@@ -70,7 +98,7 @@ class Holdings:
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._lock = threading.Lock()
-        self._held: dict[int, Held] = {}
+        self._held: dict[tuple[int, int], Held] = {}
         self._unfinished = 0
         self._solo = 0
         self._moved_at = time.monotonic()
@@ -80,18 +108,25 @@ class Holdings:
         self.wake_at = 0
         self.wake_when_settled = False
 
-    def add(self, held: Iterable[Held]) -> None:
-        """Take in jobs that have just been leased."""
+    def add(self, held: Sequence[Held]) -> None:
+        """Take in jobs that have just been leased; what is held of them from before is lost."""
         self._moved_at = time.monotonic()
+        again = {one.job.id for one in held}
+        for older in self.all():
+            if older.job.id in again:
+                older.lose()
         with self._lock:
             for one in held:
-                self._held[one.job.id] = one
+                self._held[one.key] = one
                 self._unfinished += 1
                 self._solo += one.solo
 
     def finished(self, held: Held) -> None:
         """Note that a job's handler is through, or that it will not be started."""
-        self._moved_at = time.monotonic()
+        held.ended = time.monotonic()
+        if held.started is not None:
+            # One that is given back unstarted says nothing of how fast jobs end.
+            self._moved_at = held.ended
         with self._lock:
             held.is_finished = True
             self._unfinished -= 1
@@ -102,7 +137,7 @@ class Holdings:
         """Let go of jobs that are settled or lost."""
         with self._lock:
             for one in held:
-                if self._held.pop(one.job.id, None) is not None:
+                if self._held.pop(one.key, None) is not None:
                     self._solo -= one.solo
         if self.wake_when_settled:
             self._wake()

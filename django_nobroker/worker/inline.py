@@ -15,6 +15,7 @@ from asgiref.sync import async_to_sync
 from django.db import connections
 
 from .. import sql
+from .announcer import Announcer
 from .claimer import Claimer
 from .holdings import Held, Holdings
 from .keeper import Keeper
@@ -22,24 +23,37 @@ from .link import Link
 from .loop import run_async
 from .runner import run_plain
 from .settler import Settler
+from .tasks import Tasks
 
 
 class Inline:
     """The parts of a worker, called in turn."""
 
     def __init__(
-        self, claimer: Claimer, settler: Settler, keeper: Keeper, holdings: Holdings, link: Link
+        self,
+        claimer: Claimer,
+        settler: Settler,
+        announcer: Announcer,
+        keeper: Keeper,
+        holdings: Holdings,
+        link: Link,
     ) -> None:
+        self._announcer = announcer
+        announcer.threaded = False
         self._claimer = claimer
         self._settler = settler
         self._keeper = keeper
         self._holdings = holdings
         self._link = link
+        self._tasks = Tasks()
 
     def turn(self, stopping: Callable[[], bool]) -> bool:
         """Lease, run and settle what is due; return whether there was anything."""
         self._keeper.beat()
         claimed = self._claimer.claim()
+        if self._claimer.handlers.look_up():
+            self._claimer.lanes.forgive()
+            claimed += self._claimer.claim()
         for index, held in enumerate(claimed):
             if stopping():
                 self._settler.settle_group(
@@ -51,10 +65,14 @@ class Inline:
 
     def _run(self, held: Held) -> None:
         held.started = time.monotonic()
-        with spared(self._link.alias):
-            error = async_to_sync(run_async)(held) if held.handler.is_async else run_plain(held)
+        error = self._tasks.assign(held)
+        if error is None:
+            with spared(self._link.alias):
+                error = async_to_sync(run_async)(held) if held.handler.on_loop else run_plain(held)
         self._holdings.finished(held)
         self._settler.settle_group([(held, error, time.monotonic() - held.started)], self._link)
+        with spared(self._link.alias):
+            self._announcer.drain()
 
 
 @contextmanager

@@ -173,13 +173,22 @@ class Keeper:
         in_touch = began - self._in_touch_since
         reaped = transitions.REAP_BATCH if expired else 0
         while reaped == transitions.REAP_BATCH and time.monotonic() - began < BUDGET:
-            reaped = self._link.run(
-                lambda: transitions.reap(
-                    self._alias, self._queue_options, in_touch=in_touch, queues=expired
-                )
-            )
+            try:
+                reaped = self._reap_some(expired, in_touch)
+            except transitions.HeldUp:
+                self._in_touch_since = None
+                return
             if reaped:
                 self._returned()
+
+    def _reap_some(self, expired: list[str], in_touch: float) -> int:
+        # From before the first try: what is repeated after a conflict has waited all the while.
+        asked = time.monotonic()
+        return self._link.run(
+            lambda: transitions.reap(
+                self._alias, self._queue_options, in_touch=in_touch, queues=expired, asked=asked
+            )
+        )
 
     def _prune(self) -> None:
         settings = conf.current()
@@ -204,9 +213,9 @@ class Keeper:
         if not missing:
             return
         kept = settle.still_held(self._alias, [held.job for held in missing])
-        present = {held.job.id for held in self._holdings.all()}
+        present = {held.key for held in self._holdings.all()}
         for held in missing:
-            if held.job.id in kept or held.job.id not in present:
+            if held.job.id in kept or held.key not in present or held.is_finished:
                 continue
             held.lose()
             logger.warning(

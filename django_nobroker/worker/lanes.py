@@ -82,6 +82,11 @@ class Lanes:
         pause = min(2 * pause, BARREN_AT_MOST) if head == lane.head and pause else BARREN_FOR
         self._barren[lane] = (lane.head, time.monotonic() + pause, pause)
 
+    def forgive(self) -> None:
+        """Have every lane asked again: this worker can run more than it could."""
+        self._barren.clear()
+        self.expire()
+
     def _is_barren(self, lane: sql.Lane) -> bool:
         head, until, _ = self._barren.get(lane, (None, 0.0, 0.0))
         return head == lane.head and time.monotonic() < until

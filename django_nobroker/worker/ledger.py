@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from ..models import Minute
 from ..transitions import moves, settle
 from .holdings import Held
 
+GIVEN_BACK = (moves.RELEASE, moves.POSTPONE)
 # Seconds for which the minutes of a queue are kept.
 KEEP_MINUTES = 7 * 86400
 
@@ -40,6 +41,7 @@ class Ledger:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._totals = dict.fromkeys(WorkerStats._fields, 0)
+        self._given_back = 0
         self._minutes: dict[tuple[str, datetime], dict[str, float]] = {}
 
     def leased(self, count: int) -> None:
@@ -53,11 +55,13 @@ class Ledger:
             if not took:
                 self._totals["lost_leases"] += 1
                 return
-            tally = self._tally(held)
+            if outcome.move in GIVEN_BACK:
+                self._given_back += 1
+            tally = self._tally(held, seconds)
             if outcome.move is moves.ACK:
                 self._totals["succeeded"] += 1
                 tally["done"] += 1
-            elif outcome.failure is not None:
+            elif outcome.move in (moves.RETRY, moves.BURY):
                 self._totals["failed"] += 1
                 tally["failed"] += 1
                 if outcome.move is moves.BURY:
@@ -68,6 +72,12 @@ class Ledger:
                 waited = (job.leased_at - job.available_at).total_seconds()
                 tally["wait_seconds"] += max(0.0, waited)
             tally["run_seconds"] += seconds
+
+    @property
+    def taken(self) -> int:
+        """How many jobs were leased, those left out that were given back untried."""
+        with self._lock:
+            return self._totals["leased"] - self._given_back
 
     @property
     def stats(self) -> WorkerStats:
@@ -91,8 +101,10 @@ class Ledger:
                         kept[name] += amount
             raise
 
-    def _tally(self, held: Held) -> dict[str, float]:
-        minute = datetime.now(UTC).replace(second=0, microsecond=0)
+    def _tally(self, held: Held, seconds: float) -> dict[str, float]:
+        """Return the tally of the minute in which a job ended, by the clock of its database."""
+        ended = (held.job.leased_at or datetime.now(UTC)) + timedelta(seconds=seconds)
+        minute = ended.replace(second=0, microsecond=0)
         return self._minutes.setdefault((held.job.queue, minute), defaultdict(float))
 
 

@@ -59,11 +59,11 @@ class Limits:
     def _is_expecting(self) -> bool:
         """Whether a job that this worker serves is due, leased, or waits for a retry."""
         coming = Q(state=State.READY) & (Q(available_at__lte=Now()) | Q(attempts__gt=0))
-        jobs = Job.objects.using(self._alias).filter(coming | Q(state=State.LEASED), task="")
-        if self._options.queues is not None:
-            jobs = jobs.filter(queue__in=self._options.queues)
-        queues = jobs.order_by().values_list("queue", flat=True).distinct()
-        return any(self._claimer.serves(queue) for queue in queues)
+        jobs = Job.objects.using(self._alias).filter(coming | Q(state=State.LEASED))
+        queues = self._options.queues
+        if queues is None:
+            queues = tuple(jobs.order_by().values_list("queue", flat=True).distinct())
+        return bool(queues) and jobs.filter(self._claimer.mine(queues)).exists()
 
     def _is_heavy(self, now: float) -> bool:
         if self._options.max_memory is None or now - self._weighed_at < MEMORY_EVERY:

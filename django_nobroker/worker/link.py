@@ -8,6 +8,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from django.db import DataError, Error, IntegrityError, connections
@@ -34,6 +35,11 @@ _last_break = 0
 def breaks() -> int:
     """Return a number that changes whenever a connection of the worker's own has broken."""
     return _last_break
+
+
+def turn(alias: str) -> AbstractContextManager[object]:
+    """Return what lets one part at a time write, where the database itself lets only one."""
+    return _turns if sql.dialect(connections[alias]).has_single_writer else nullcontext()
 
 
 class Unreachable(Exception):
@@ -76,6 +82,15 @@ class Link:
             return result
         raise AssertionError("the last attempt returns or raises")
 
+    def takes(self, work: Callable[[], Result]) -> bool:
+        """Return whether the database does this now; says nothing of it, whichever it is."""
+        try:
+            self._once(work)
+        except Error:
+            discard(self.alias)
+            return False
+        return True
+
     @property
     def pause(self) -> float:
         """Seconds to wait before the next try: longer with each failure, up to 5."""
@@ -98,10 +113,7 @@ class Link:
             # With DEBUG on, Django keeps every statement until a request ends.
             connection.queries_log.clear()
         # Some errors of a driver reach us through Django's own code unwrapped.
-        if not sql.dialect(connection).has_single_writer:
-            with connection.wrap_database_errors:
-                return work()
-        with _turns, connection.wrap_database_errors:
+        with turn(self.alias), connection.wrap_database_errors:
             return work()
 
     def _is_conflict(self, error: Error) -> bool:

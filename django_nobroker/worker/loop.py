@@ -19,7 +19,7 @@ from django.db import connections
 
 from .holdings import Held, Holdings
 from .parts import Part
-from .runner import Ended, readable, refuse_unstarted
+from .runner import Ended
 
 logger = logging.getLogger("django_nobroker")
 
@@ -137,11 +137,12 @@ async def run_async(held: Held, loop: Any = None) -> BaseException | None:
 
 
 async def _caught(held: Held) -> BaseException | None:
+    handler: Any = held.handler
     try:
-        readable(held)
         async with ThreadSensitiveContext() as context:
             try:
-                refuse_unstarted(held.handler.name, await held.handler.function(held.job))
+                args, kwargs = await handler.arguments_on_loop(held)
+                held.result = handler.stored(held, await handler.function(*args, **kwargs))
             finally:
                 # Only if the handler used sync code has the context a thread with connections.
                 if context in SyncToAsync.context_to_thread_executor:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import queue
 import time
 from collections.abc import Callable
 from typing import Any
 
-from ..exceptions import SerializationError
+from .atomically import run_atomic
 from .holdings import Held, Holdings
 from .parts import Part
 from .sessions import Sessions
-
-UNSTARTED: dict[Callable[[Any], bool], str] = {
-    inspect.iscoroutine: "coroutine",
-    inspect.isgenerator: "generator",
-    inspect.isasyncgen: "async generator",
-}
 
 # A job, the error that its handler raised (None: it returned), and the seconds it took.
 # An unstarted job has no seconds.
@@ -91,34 +84,14 @@ class Runner:
 
 
 def run_plain(held: Held) -> BaseException | None:
-    """Call a plain handler; return what it raised, SystemExit and KeyboardInterrupt included."""
+    """Run a job on this thread; return what it raised, whatever that is."""
+    handler: Any = held.handler
     try:
-        readable(held)
-        refuse_unstarted(held.handler.name, held.handler.function(held.job))
+        args, kwargs = handler.arguments(held)
+        if handler.policy.atomic:
+            run_atomic(held, args, kwargs)
+        else:
+            held.result = handler.stored(held, handler.function(*args, **kwargs))
     except BaseException as error:
         return error
     return None
-
-
-def refuse_unstarted(name: str, result: Any) -> None:
-    """Raise TypeError for what a handler returns when its body has not run."""
-    for is_unstarted, kind in UNSTARTED.items():
-        if is_unstarted(result):
-            if hasattr(result, "close"):
-                result.close()
-            raise TypeError(
-                f"The handler {name} returned a {kind} that has not run. Make it `async def`, "
-                "a decorator around it too, and use no `yield` in it."
-            )
-
-
-def readable(held: Held) -> None:
-    """Decode the payload before the handler runs; raise Unreadable if that fails."""
-    try:
-        _: Any = held.job.payload
-    except SerializationError as error:
-        raise Unreadable(str(error)) from None
-
-
-class Unreadable(SerializationError):
-    """The payload is not JSON: no attempt can succeed."""

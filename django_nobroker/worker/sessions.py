@@ -29,13 +29,14 @@ HARMLESS = (
     "SAVEPOINT",
     "RELEASE",
     "ROLLBACK TO",
-    "SET LOCAL",
-    "SET TRANSACTION",
     "EXPLAIN",
     "MERGE",
     "VALUES",
     "REPLACE",
 )
+# These end with the transaction: in one, and where they are not meant for the session or for the
+# transaction after this.
+LOCAL = ("SET LOCAL", "SET TRANSACTION", "SET CONSTRAINTS")
 LASTING = ("SET_CONFIG", "ADVISORY_LOCK", "GET_LOCK")
 
 
@@ -115,16 +116,21 @@ class _Watch:
         self, execute: Callable[..., Any], statement: Any, params: Any, many: bool, context: Any
     ) -> Any:
         if not self.dirty:
-            self.dirty = changes_session(str(statement))
+            connection = context["connection"]
+            is_local = connection.in_atomic_block and sql.dialect(connection).has_local_settings
+            self.dirty = changes_session(str(statement), is_local=is_local)
         return execute(statement, params, many, context)
 
 
-def changes_session(statement: str) -> bool:
-    """Return whether a statement leaves its session other than it was, as far as its text tells."""
-    text = statement.lstrip(" \t\r\n(").upper()
-    return not text.startswith(HARMLESS) or (
-        text.startswith("SELECT") and any(word in text for word in LASTING)
-    )
+def changes_session(statement: str, *, is_local: bool = False) -> bool:
+    """Return whether a statement leaves its session other than it was, as far as its text tells.
+
+    `is_local`: whether settings can be made for the transaction alone, and there is one.
+    """
+    text = statement.strip(" \t\r\n(;").upper()
+    harmless = (*HARMLESS, *LOCAL) if is_local else HARMLESS
+    # What comes after a semicolon is a statement of its own.
+    return not text.startswith(harmless) or ";" in text or any(word in text for word in LASTING)
 
 
 def is_clean(connection: Any) -> bool:

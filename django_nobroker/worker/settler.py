@@ -8,17 +8,20 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from django.db.models import F
+
 from ..backoff import wait_after
 from ..failures import Failure
 from ..logs import about
 from ..models import Job
 from ..outcomes import Snooze
 from ..transitions import moves, settle
+from .announcer import Finished
 from .holdings import Held, Holdings
 from .ledger import Ledger
 from .link import Link, Unreachable
 from .pace import Pace
-from .runner import Ended, Unreadable
+from .runner import Ended
 from .verdicts import verdict
 
 logger = logging.getLogger("django_nobroker")
@@ -28,7 +31,7 @@ MOST = 500
 LINGER = 0.003
 # How often in a row a database that answers may refuse the same verdicts.
 REFUSALS = 5
-BACK_TO_READY = (moves.RETRY, moves.RELEASE, moves.SNOOZE)
+BACK_TO_READY = (moves.RETRY, moves.RELEASE, moves.SNOOZE, moves.POSTPONE)
 Pair = tuple[Held, settle.Verdict, float]
 
 
@@ -42,6 +45,7 @@ class Settler:
         ledger: Ledger,
         pace: Pace,
         returned: Callable[[], None],
+        finished: Callable[[Finished], None],
     ) -> None:
         self._alias = alias
         self._holdings = holdings
@@ -49,6 +53,8 @@ class Settler:
         self._pace = pace
         # Called when jobs have become ready again.
         self._returned = returned
+        # Called with each job that was settled.
+        self._finished = finished
         self._outbox: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
         self._abandoned = threading.Event()
         self._stopping = False
@@ -97,27 +103,56 @@ class Settler:
     def settle_group(self, group: Sequence[Ended], link: Link) -> None:
         """Settle what ended, however often that must be tried; count it."""
         pairs = [self._judged(ended) for ended in group]
-        settled = self._apply(pairs, link)
+        unsettled = [pair for pair in pairs if not pair[0].is_settled]
+        settled = self._apply(unsettled, link) if unsettled else set()
         self._holdings.settled(held for held, _, _ in pairs)
         if any(outcome.move in BACK_TO_READY for _, outcome, _ in pairs):
             self._returned()
-        for held, outcome, seconds in pairs:
-            if settled is None:
-                continue
-            took = held.job.id in settled
-            self._ledger.count(held, outcome, seconds, took=took)
-            self._tell(held, outcome, seconds, took=took)
+        for pair, (_, error, _) in zip(pairs, group, strict=True):
+            if settled is not None or pair[0].is_settled:
+                self._report(pair, error, settled or set(), link)
+
+    def _report(
+        self, pair: Pair, error: BaseException | None, settled: set[int], link: Link
+    ) -> None:
+        """Count what became of a job, and tell whoever is to know."""
+        held, outcome, seconds = pair
+        took = held.is_settled or (held.job.id in settled and not held.is_lost)
+        if not took and self._was_settled_by_hand(held, link):
+            took, outcome = True, held.job.verdict_by_hand
+        self._ledger.count(held, outcome, seconds, took=took)
+        self._tell(held, outcome, seconds, took=took)
+        if took:
+            self._finished((held, outcome, error))
+
+    def _was_settled_by_hand(self, held: Held, link: Link) -> bool:
+        """Return whether the handler settled its own job, and that was committed."""
+        job = held.job
+        if job.verdict_by_hand is None:
+            return False
+        rows = Job.objects.using(self._alias).filter(pk=job.id).values_list("fence", flat=True)
+        try:
+            fence = link.run(rows.first)
+        except Unreachable:
+            return False
+        return fence is None or fence == job.lease_fence + 1
 
     def _judged(self, ended: Ended) -> Pair:
         held, error, seconds = ended
         if seconds is None:
             return held, settle.released(held.job), 0.0
-        self._pace.ran(seconds)
-        if error is not None and not held.is_lost and not isinstance(error, Snooze):
-            log_failure(held, error)
-        if isinstance(error, Unreadable):
-            return held, settle.rejected(held.job, Failure.of(error)), seconds
-        return held, verdict(held, error), seconds
+        try:
+            outcome = verdict(held, error)
+        except Exception as problem:
+            # An exception class of the user's own may do anything when it is asked.
+            logger.exception("%s: its error cannot be judged.", held.job, extra=about(held.job))
+            delay = wait_after(held.options.backoff, held.job.attempts)
+            outcome = settle.nacked(held.job, Failure.of(problem), delay)
+        if outcome.move is not moves.POSTPONE:
+            self._pace.ran(seconds)
+            if error is not None and not held.is_lost and not isinstance(error, Snooze):
+                log_failure(held, error)
+        return held, outcome, seconds
 
     def _tell(self, held: Held, outcome: settle.Verdict, seconds: float, *, took: bool) -> None:
         """Log an event for each job, and a warning for an outcome that came too late."""
@@ -161,12 +196,12 @@ class Settler:
         return settled
 
     def _is_reachable(self, link: Link) -> bool:
-        """Return whether the database answers another statement."""
-        try:
-            link.run(lambda: Job.objects.using(self._alias).filter(pk=0).exists())
-        except Unreachable:
-            return False
-        return True
+        """Return whether the database takes another statement: a write, which changes nothing.
+
+        One that is read-only for now, or locked, answers whoever only reads.
+        """
+        nothing = Job.objects.using(self._alias).filter(pk=0)
+        return link.takes(lambda: nothing.update(fence=F("fence")))
 
     def _rewritten(self, pair: Pair, error: Exception, link: Link) -> set[int] | None:
         """Settle as failed a job whose outcome the database refuses, or leave it to its lease."""

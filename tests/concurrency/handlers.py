@@ -9,6 +9,10 @@ import sys
 import time
 
 from django.contrib.auth.models import Group
+from django.db.models import F
+
+from django_nobroker import policy
+from testproject.shop.models import OrderLine
 
 from . import scene
 
@@ -28,6 +32,20 @@ def effect_again(job):
     """Have an effect that may be asked for again, since the first time may have been cut short."""
     Group.objects.get_or_create(name=job.payload["effect"])
     time.sleep(0.02)
+
+
+def count(job):
+    """Add 1 to the row of this job, and take a while over it."""
+    line = OrderLine.objects.filter(pk=job.payload["line"])
+    line.update(quantity=F("quantity") + 1)
+    time.sleep(job.payload["seconds"])
+
+
+@policy(atomic=True)
+def count_atomically(job):
+    """Count, and insert what cannot be there twice."""
+    count(job)
+    Group.objects.create(name=f"effect {job.payload['line']}")
 
 
 def effect_in_the_end(job):

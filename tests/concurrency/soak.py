@@ -11,7 +11,14 @@ import time
 from django_nobroker import Job
 from django_nobroker.models import Attempt
 
-from . import stage, test_contention, test_crashes, test_load, test_signals
+from . import (
+    stage,
+    test_contention,
+    test_crashes,
+    test_exactly_once,
+    test_load,
+    test_signals,
+)
 
 # Many times as much to do, on a machine that may be busy.
 stage.DEADLINE = 600.0
@@ -73,3 +80,37 @@ class LongRestartTests(Figures, test_signals.RestartTests):
     jobs = 5000
     restarts = 100
     commit = 1.0
+
+
+class LongExactlyOnceTests(Figures, test_exactly_once.ExactlyOnceTests):
+    jobs = 300
+    kills = 200
+
+
+class LongExactlyOnceSlowTests(Figures, test_exactly_once.ExactlyOnceTests):
+    """Handlers that outlast their leases."""
+
+    jobs = 300
+    takes = (0.5, 2.0)
+    every = 3.0
+    kills = 20
+
+
+class LongAtLeastOnceTests(Figures, test_exactly_once.ExactlyOnceTests):
+    """The same jobs without `atomic`: none is lost, and some have their effect twice."""
+
+    handler = "count"
+    jobs = 300
+    kills = 200
+
+    def test_every_counter_is_exactly_1(self):
+        self.kill_and_finish()
+        counters = self.counters()
+        self.assertNotIn(0, counters)
+        sys.stderr.write(f"\njobs by how often they had their effect: {counters}\n")
+
+
+class LongAtLeastOnceSlowTests(LongAtLeastOnceTests):
+    takes = (0.5, 2.0)
+    every = 3.0
+    kills = 20

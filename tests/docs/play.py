@@ -2,7 +2,8 @@
 
 `python` blocks are executed, `pycon` blocks are compared with what they print. A block that is the
 content of a file becomes a module that later blocks can import; one that is settings.py takes
-effect for the rest of the page.
+effect for the rest of the page. A block marked `tasks` needs Django's task framework, and is left
+out where there is none.
 """
 
 import contextlib
@@ -14,13 +15,16 @@ import types
 
 import django
 from django.conf import settings
+from django.core.checks import run_checks
 from django.test import override_settings
 
-from django_nobroker.checks import check_settings
+from django_nobroker.tasks import SUPPORTED
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 # Marks of a Python block that is shown, but stands for something that cannot run here.
 SHOWN_ONLY = "not-run"
+# Mark of one that runs only where Django has `django.tasks`.
+NEEDS_TASKS = "tasks"
 
 
 class Play(contextlib.ExitStack):
@@ -41,7 +45,7 @@ class Play(contextlib.ExitStack):
     def run(self):
         """Run every block of the page."""
         for block in self.page.of("python", "pycon"):
-            if SHOWN_ONLY in block.marks:
+            if SHOWN_ONLY in block.marks or (NEEDS_TASKS in block.marks and not SUPPORTED):
                 continue
             if block.language == "pycon":
                 self._compare(block)
@@ -63,14 +67,15 @@ class Play(contextlib.ExitStack):
         exec(compile(source, self.page.path, "exec"), namespace)
 
     def _set(self, block):
-        # Copies: only NOBROKER is to take effect.
+        # Copies: only NOBROKER and TASKS are to take effect.
         names = ("INSTALLED_APPS", "DATABASES")
         namespace = {name: copy.deepcopy(getattr(settings, name)) for name in names}
         namespace["BASE_DIR"] = self.page.path.parent
         self._execute(block, namespace)
-        if "NOBROKER" in namespace:
-            self.enter_context(override_settings(NOBROKER=namespace["NOBROKER"]))
-            self.case.assertEqual(check_settings(), [], self.page)
+        chosen = {name: namespace[name] for name in ("NOBROKER", "TASKS") if name in namespace}
+        if chosen:
+            self.enter_context(override_settings(**chosen))
+            self.case.assertEqual(run_checks(), [], self.page)
 
     def _compare(self, block):
         name = f"{self.page.name}, line {block.line}"

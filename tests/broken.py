@@ -1,0 +1,1 @@
+raise SystemExit("this module is broken on purpose")
