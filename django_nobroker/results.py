@@ -6,6 +6,7 @@ queue was removed from the settings or its task from the code.
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -36,6 +37,22 @@ class JobContext(TaskContext):  # type: ignore[misc, type-arg]  # stubs do not k
     """What a task with takes_context is given: Django's context, and the job."""
 
     job: Job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptError(TaskError):
+    """Django's TaskError, which also finds classes inside of classes: Order.DoesNotExist."""
+
+    @property
+    def exception_class(self) -> type[BaseException]:
+        """The class of the exception; raises ImportError or ValueError as Django's own does."""
+        try:
+            found = pkgutil.resolve_name(self.exception_class_path)
+        except (AttributeError, ImportError, ValueError) as error:
+            raise ImportError(f"{self.exception_class_path!r} cannot be imported.") from error
+        if not (isinstance(found, type) and issubclass(found, BaseException)):
+            raise ValueError(f"{self.exception_class_path!r} does not reference a valid exception.")
+        return found
 
 
 def enqueued(job: Job, task: Task[..., Any], call: Call, backend: str) -> TaskResult[..., Any]:
@@ -129,8 +146,8 @@ def _result(
     )
 
 
-def _error(attempt: Attempt) -> TaskError:
-    return TaskError(
+def _error(attempt: Attempt) -> AttemptError:
+    return AttemptError(
         exception_class_path=attempt.error_class,
         traceback=attempt.traceback or f"{attempt.message}\n",
     )

@@ -112,6 +112,9 @@ NOBROKER = {
         },
     },
 }
+if django.VERSION >= (6, 0):
+    # Tasks of Django's own framework: see shop/tasks.py. An empty QUEUES allows every name.
+    TASKS = {"default": {"BACKEND": "django_nobroker.backend.NobrokerBackend", "QUEUES": []}}
 SHOP_WEBHOOK_URL = env("SHOP_WEBHOOK_URL", "http://127.0.0.1:8001/orders/")
 
 # Every mail becomes a file in var/mail.

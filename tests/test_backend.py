@@ -192,6 +192,23 @@ class ResultTests(TestCase):
         for job in Job.objects.all():
             self.assertEqual(default_task_backend.get_result(str(job.id)).id, str(job.id))
 
+    def test_classes_of_errors(self):
+        result = samples.add.enqueue(1)
+        Queue().nack(Queue().lease_one(), error=Job.DoesNotExist("inside of a class"))
+        result.refresh()
+        [error] = result.errors
+        self.assertIs(error.exception_class, Job.DoesNotExist)
+        for path, raised in (
+            ("subprocess.run", ValueError),
+            ("nosuch.Error", ImportError),
+            ("tests.test_backend.NoSuch", ImportError),
+            ("", ImportError),
+            ("a b", ImportError),
+        ):
+            object.__setattr__(error, "exception_class_path", path)
+            with self.subTest(path), self.assertRaises(raised):
+                _ = error.exception_class
+
     def test_a_lost_lease_is_an_error_like_any_other(self):
         insert('{"args": [1], "kwargs": {}}', task="tests.task_samples.add")
         queue = Queue()
