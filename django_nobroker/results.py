@@ -40,7 +40,7 @@ class JobContext(TaskContext):  # type: ignore[misc, type-arg]  # stubs do not k
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptError(TaskError):
+class AttemptError(TaskError):  # type: ignore[misc]  # stubs do not know it is frozen
     """Django's TaskError, which also finds classes inside of classes: Order.DoesNotExist."""
 
     @property
