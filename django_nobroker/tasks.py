@@ -45,7 +45,7 @@ def find(path: str) -> Task[..., Any]:
         found = pkgutil.resolve_name(path)
     except (Exception, SystemExit) as error:
         raise UnknownTask(
-            f"The task {path:.200} cannot be imported here: {type(error).__name__}: {error!s:.500}"
+            f"The task {path:.200} cannot be imported here: {type(error).__name__}: {error!s:.500}."
         ) from error
     if not isinstance(found, Task):
         raise NotATask(

@@ -106,6 +106,7 @@ class ImmediateBackend(NobrokerBackend):
     def __init__(self, alias: str, params: Any) -> None:
         super().__init__(alias, params)
         self._results: dict[str, Any] = {}
+        self._jobs: dict[str, Job] = {}
         self._ids = itertools.count(1)
 
     def _write(self, task: Task[..., Any], made: Sequence[calls.Call]) -> list[Job]:
@@ -116,7 +117,7 @@ class ImmediateBackend(NobrokerBackend):
             queue=task.queue_name, max_attempts=1, priority=task.priority, run_after=task.run_after
         ).new(texts)
         now = datetime.now(UTC)
-        return [
+        jobs = [
             Job(
                 id=next(self._ids),
                 payload_text=text,
@@ -131,6 +132,8 @@ class ImmediateBackend(NobrokerBackend):
             )
             for text in texts
         ]
+        self._jobs.update((str(job.id), job) for job in jobs)
+        return jobs
 
     def enqueue_many(self, task: Task[..., Any], arguments: Any) -> list[Any]:
         """Run the task once for each pair of args and kwargs; return the results, finished."""
@@ -149,9 +152,11 @@ class ImmediateBackend(NobrokerBackend):
         return self._results[result_id]
 
     def _run(self, result: Any) -> None:
-        from django.tasks import TaskContext, TaskResultStatus
+        from django.tasks import TaskResultStatus
         from django.tasks.base import TaskError
         from django.tasks.signals import task_finished, task_started
+
+        from . import results
 
         def put(**values: Any) -> None:
             for name, value in values.items():
@@ -162,7 +167,9 @@ class ImmediateBackend(NobrokerBackend):
         result.worker_ids.append("immediate")
         task_started.send(type(self), task_result=result)
         task = result.task
-        context: list[Any] = [TaskContext(task_result=result)] if task.takes_context else []
+        context: list[Any] = []
+        if task.takes_context:
+            context.append(results.JobContext(task_result=result, job=self._jobs[result.id]))
         try:
             value = task.call(*context, *result.args, **result.kwargs)
             put(_return_value=calls.read_result(calls.stored_result(value)))
@@ -187,6 +194,8 @@ def _fits(
         return False
     if args is None and kwargs is None:
         return True
+    if not job.task:
+        return False
     call = calls.read(job.payload_text, f"payload of {job}")
     wanted = calls.made(args or [], kwargs or {}, None)
     return (args is None or call.args == wanted.args) and (

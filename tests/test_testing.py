@@ -80,6 +80,8 @@ class AssertionTests(JobAssertions, TestCase):
         self.assertEqual(job.payload, {"to": 1})
         self.assertEnqueued(Queue("emails"), count=1)
         self.assertNothingEnqueued("other")
+        with self.assertRaises(AssertionError):
+            self.assertEnqueued("emails", args=[1])
         for call in (
             lambda: self.assertEnqueued("emails", {"to": 2}),
             lambda: self.assertEnqueued("emails", count=2),
@@ -145,6 +147,12 @@ class ImmediateTests(Quiet, SimpleTestCase):
         result = samples.fail.enqueue()
         self.assertEqual(result.status, TaskResultStatus.FAILED)
         self.assertEqual(result.errors[0].exception_class, ValueError)
+
+    def test_the_context(self):
+        result = samples.tell.enqueue()
+        known, job_id, attempt, workers, status = result.return_value
+        self.assertEqual((known, job_id), (result.id, int(result.id)))
+        self.assertEqual((attempt, workers, status), (1, ["immediate"], "RUNNING"))
 
     def test_run_after_is_not_waited_for(self):
         later = timezone.now() + dt.timedelta(days=1)

@@ -133,9 +133,11 @@ class ThreadedTests(AtomicMixin, TransactionTestCase):
             transaction.on_commit(lambda: 1 / 0)
 
         job = Queue().enqueue(1)
-        stats = work(handler)
+        with self.assertLogs("django_nobroker", "ERROR") as log:
+            stats = work(handler)
         self.assertEqual((stats.succeeded, stats.lost_leases), (1, 0))
         self.assertEqual((seen, states(job)), ([["done"]], ["done"]))
+        self.assertIn("is done; what it had left to do after the commit", log.output[0])
 
     def test_nothing_is_seen_before_the_end(self):
         seen = []

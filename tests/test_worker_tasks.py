@@ -230,6 +230,7 @@ class UnknownTests(Quiet, TestCase):
             insert(CALL, task="tests.task_samples.nosuch")
             drain()
         self.assertEqual(sum("nosuch cannot be" in line for line in log.output), 1)
+        self.assertEqual(sum("do not fit tests.task_samples.add" in x for x in log.output), 1)
 
     def test_run_once_they_are_known(self):
         drain()

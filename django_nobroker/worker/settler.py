@@ -227,6 +227,14 @@ class Settler:
 def log_failure(held: Held, error: BaseException) -> None:
     """Say that an attempt ended with an error; its text is in the job's Attempt row."""
     job = held.job
+    if held.is_settled:
+        logger.error(
+            "%s is done; what it had left to do after the commit ended with %.200s",
+            job,
+            type(error).__qualname__,
+            extra=about(job),
+        )
+        return
     # Not the message: it may hold what a log must not.
     logger.warning(
         "%s: attempt %s of %s by %s ended with %.200s",

@@ -32,13 +32,15 @@ logger = logging.getLogger("django_nobroker")
 TRY_AGAIN = 2.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class TaskHandler:
     """A task as a worker runs it; beside `Handler`, which runs payloads."""
 
     task: Task[..., Any]
     name: str
     policy: Policy
+    # Whether it was said that the arguments of some job do not fit.
+    is_misfit_told: bool = False
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -102,7 +104,11 @@ class TaskHandler:
             self._signature.bind(*result.args, **result.kwargs)
         except TypeError as error:
             held.fault = Fault.UNKNOWN
-            raise UnknownTask(f"The arguments do not fit {self.name}: {error}") from None
+            misfit = UnknownTask(f"The arguments of {held.job} do not fit {self.name}: {error}.")
+            if not self.is_misfit_told:
+                self.is_misfit_told = True
+                tell_unknown(misfit, self.name)
+            raise misfit from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +155,21 @@ class Tasks:
             task = tasks.find(path)
         except UnknownTask as error:
             if known is None:
-                logger.warning(
-                    "%s Its jobs wait until UNKNOWN_GRACE is over; a worker of the release that "
-                    "has it will run them.",
-                    error,
-                    extra={"task": path},
-                )
+                tell_unknown(error, path)
             self._unknown[path] = (error, time.monotonic() + TRY_AGAIN)
             raise
         if self._unknown.pop(path, None) is not None:
             logger.warning("The task %s can be imported now.", path, extra={"task": path})
         return TaskHandler(task, path, policy_of(task.func))
+
+
+def tell_unknown(error: UnknownTask, path: str) -> None:
+    """Say why jobs of a task are given back; for each task and worker once."""
+    logger.warning(
+        "%s Such jobs wait until UNKNOWN_GRACE is over, for a worker whose release knows them.",
+        error,
+        extra={"task": path},
+    )
 
 
 def announce(signal: Any, sender: type, result: Any) -> None:

@@ -10,8 +10,8 @@ from django.core.management import load_command_class
 from django.core.management.base import BaseCommand
 from django.test import SimpleTestCase
 
-from django_nobroker.management import commands
-from django_nobroker.management.commands import nobroker_work
+from django_nobroker.management import commands, database
+from django_nobroker.management.commands import nobroker_check, nobroker_work
 
 from .pages import page, pages
 
@@ -100,12 +100,18 @@ class ReferenceTests(SimpleTestCase):
             self.assertIn(f"`{action.default}`", row.split("|")[2])
 
     def test_every_exit_code_is_described_and_exists(self):
-        section = page(REFERENCE).section("Exit codes")
-        described = set(map(int, re.findall(r"^\| `(\d+)`", section, re.MULTILINE)))
-        codes = {
-            value
-            for name, value in vars(nobroker_work).items()
-            if name.isupper() and isinstance(value, int) and name != "FORMAT_VERSION"
-        }
-        # 0: as asked; 1: Python's own, for an error that nobody expected.
-        self.assertEqual(described, {0, 1, *codes})
+        for heading, command in (
+            ("Exit codes", nobroker_work),
+            ("`nobroker_check`", nobroker_check),
+        ):
+            section = page(REFERENCE).section(heading)
+            first_cells = " ".join(re.findall(r"^\| (`\d.*?) \|", section, re.MULTILINE))
+            described = set(map(int, re.findall(r"`(\d+)`", first_cells)))
+            codes = {
+                value
+                for module in (command, database)
+                for name, value in vars(module).items()
+                if name.isupper() and isinstance(value, int) and name != "FORMAT_VERSION"
+            }
+            # 0: as asked; 1: Python's own, for an error that nobody expected.
+            self.assertEqual(described, {0, 1, *codes}, heading)

@@ -6,12 +6,15 @@ import unittest
 
 from django.contrib.auth.models import User
 from django.db import connection
-from django.test import TestCase, TransactionTestCase, skipUnlessDBFeature
+from django.test import TestCase, TransactionTestCase, override_settings, skipUnlessDBFeature
 
-from django_nobroker import LeaseLost, Queue, Worker
+from django_nobroker import Job, LeaseLost, Queue, Worker
+from django_nobroker.tasks import SUPPORTED
 
 from .pages import page
 from .play import Play
+
+TASKS = {"default": {"BACKEND": "django_nobroker.backend.NobrokerBackend"}}
 
 
 class HandlerTests(TransactionTestCase):
@@ -74,13 +77,27 @@ class HandlerTests(TransactionTestCase):
 
 
 class TestingGuideTests(TestCase):
-    def test_the_guides_tests_pass(self):
+    def setUp(self):
         self.enterContext(Play(page("docs/how-to/test.md"), self)).run()
+        Job.objects.all().delete()
+
+    def test_the_guides_tests_pass(self):
         module = sys.modules["shop.tests"]
-        names = unittest.defaultTestLoader.getTestCaseNames(module.OrderTests)
-        self.assertEqual(len(names), 2)
-        for name in names:
+        for name in self.names(module.OrderTests, 2):
             # Not as a suite, whose class would open and close the database around itself.
             getattr(module.OrderTests(name), name)()
             Queue("emails").purge()
             module.sent.clear()
+
+    @unittest.skipUnless(SUPPORTED, "django.tasks came with Django 6.0")
+    def test_those_of_its_tasks_pass(self):
+        module = sys.modules["shop.task_tests"]
+        # The page ends with another backend.
+        with override_settings(TASKS=TASKS):
+            for name in self.names(module.InvoiceTests, 1):
+                getattr(module.InvoiceTests(name), name)()
+
+    def names(self, case, count):
+        names = unittest.defaultTestLoader.getTestCaseNames(case)
+        self.assertEqual(len(names), count)
+        return names

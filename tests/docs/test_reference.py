@@ -16,11 +16,14 @@ from django_nobroker import (
     QueueStats,
     Worker,
     WorkerStats,
+    backend,
     conf,
     exceptions,
     outcomes,
     policy,
+    testing,
 )
+from django_nobroker.testing import JobAssertions
 
 from .pages import page, pages
 
@@ -84,6 +87,21 @@ class SignatureTests(SimpleTestCase):
         functions = {"policy": policy, "BackoffPolicy": BackoffPolicy}
         functions |= {name: getattr(outcomes, name) for name in ("Reject", "Snooze", "Retry")}
         self.compare("docs/reference/policy.md", functions)
+
+    def test_backend(self):
+        names = ("enqueue", "enqueue_many", "aenqueue_many", "get_result")
+        functions = {name: getattr(backend.NobrokerBackend, name) for name in names}
+        self.compare("docs/reference/backend.md", functions)
+        self.assertLessEqual(
+            set(backend.OPTIONS), set(page("docs/reference/backend.md").first_cells)
+        )
+
+    def test_testing(self):
+        functions = {name: getattr(testing, name) for name in ("run_due", "enqueued")}
+        functions |= {name: getattr(JobAssertions, name) for name in public(JobAssertions)}
+        self.compare("docs/reference/testing.md", functions)
+        for name in testing.__all__:
+            self.assertIn(f"`{name}", page("docs/reference/testing.md").text)
 
 
 PROPERTIES = {name for name in public(Queue) if isinstance(getattr(Queue, name), property)}

@@ -8,9 +8,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from django_nobroker import readiness, sql, tasks
+from django_nobroker.management.database import BAD_USAGE, require_database
 
 FOUND = 1
-BAD_USAGE = 2
 
 
 class Command(BaseCommand):
@@ -28,8 +28,10 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if not tasks.SUPPORTED:
             raise CommandError("Tasks need Django 6.0 or newer.", returncode=BAD_USAGE)
+        alias = sql.database(options["database"])
+        require_database(alias)
         jobs = 0
-        for found in readiness.unrunnable(sql.database(options["database"])):
+        for found in readiness.unrunnable(alias):
             jobs += found.count
             self.stdout.write(
                 f"{found.task} in queue {found.queue}: {found.count} job(s), the first is "

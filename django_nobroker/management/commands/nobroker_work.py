@@ -11,20 +11,14 @@ from typing import Any, NoReturn
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
-from django.db import Error, connections
-from django.utils.connection import ConnectionDoesNotExist
+from django.db import connections
 
-from django_nobroker import formats, sql, stats
-from django_nobroker.exceptions import DatabaseNotReady, QueueError
-from django_nobroker.models import FORMAT_VERSION
+from django_nobroker import sql, stats
+from django_nobroker.exceptions import QueueError
+from django_nobroker.management.database import BAD_USAGE, require_database
 from django_nobroker.worker import Worker, WorkerOptions, WorkerStats
 
 logger = logging.getLogger("django_nobroker")
-
-BAD_USAGE = 2
-NO_DATABASE = 3
-NOT_MIGRATED = 4
-UNKNOWN_FORMAT = 5
 
 
 class Command(BaseCommand):
@@ -58,7 +52,7 @@ class Command(BaseCommand):
             worker = self._worker(options)
         except (QueueError, ImproperlyConfigured, ImportError) as error:
             raise CommandError(str(error), returncode=BAD_USAGE) from error
-        self._require_database(worker.alias)
+        require_database(worker.alias)
         if options["verbosity"]:
             # Not before a signal would be heeded: what reads the line may send one at once.
             worker.on_start = lambda: self._announce(worker)
@@ -108,25 +102,6 @@ class Command(BaseCommand):
             options["handler"],
             using=options["database"],
         )
-
-    def _require_database(self, alias: str) -> None:
-        try:
-            connections[alias].ensure_connection()
-            found = formats.version(alias)
-        except DatabaseNotReady as error:
-            raise CommandError(str(error), returncode=NOT_MIGRATED) from error
-        except ConnectionDoesNotExist as error:
-            raise CommandError(str(error), returncode=BAD_USAGE) from error
-        except Error as error:
-            raise CommandError(
-                f"The database {alias!r} cannot be used: {error}", returncode=NO_DATABASE
-            ) from error
-        if found != FORMAT_VERSION:
-            raise CommandError(
-                f"The job tables are of format {found}; this release knows {FORMAT_VERSION}. "
-                "Run the worker of the release that migrated them.",
-                returncode=UNKNOWN_FORMAT,
-            )
 
     def _announce(self, worker: Worker) -> None:
         served = ", ".join(worker.options.queues or ("all queues",))
