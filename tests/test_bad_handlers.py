@@ -60,6 +60,26 @@ class MuteSnooze(Snooze):
         raise RuntimeError("no seconds are told")
 
 
+class Masked(Exception):
+    @property
+    def __class__(self):
+        raise RuntimeError("no class is told")
+
+
+class Leaving(BareRetry):
+    @property
+    def delay(self):
+        sys.exit("no delay is told")
+
+
+class Backwards(Snooze):
+    """Would be due again at once, for ever."""
+
+    seconds = -5
+
+    def __init__(self): ...
+
+
 def leave(code):
     sys.exit(code)
 
@@ -113,6 +133,9 @@ ENDS = {
     "bare retry": (give_up, BareRetry("later"), "BareRetry", "later"),
     "mute retry": (give_up, MuteRetry("later"), "RuntimeError", "no delay is told"),
     "mute snooze": (give_up, MuteSnooze(), "RuntimeError", "no seconds are told"),
+    "masked": (give_up, Masked(), "RuntimeError", "no class is told"),
+    "leaving": (give_up, Leaving("x"), "SystemExit", "no delay is told"),
+    "backwards": (give_up, Backwards(), "QueueError", "Snooze"),
     "NUL": (give_up, ValueError("a\x00b"), "ValueError", "a\\x00b"),
     "lone surrogate": (give_up, ValueError("a\ud800b"), "ValueError", "a\\ud800b"),
     "emoji": (give_up, ValueError("\U0001f600"), "ValueError", "\U0001f600"),

@@ -86,6 +86,20 @@ class LeasedAgainTests(Quiet, TestCase):
         self.assertEqual(self.outcome(), (1, 0, 1))
         self.assertEqual((len(self.bench.holdings), self.bench.holdings.unfinished), (0, 0))
 
+    def test_and_though_both_end_at_once(self):
+        for one in (self.older, self.newer):
+            self.bench.holdings.finished(one)
+        self.bench.settler.settle_group(
+            [(self.older, None, 0.1), (self.newer, None, 0.1)], self.bench.link
+        )
+        self.assertEqual(self.outcome(), (1, 0, 1))
+        self.assertEqual([held for held, _, _ in self.bench.finished], [self.newer])
+
+    def test_both_fail_in_one_group(self):
+        self.bench.finish(self.older, self.newer, error=ValueError())
+        self.assertEqual(self.outcome(), (0, 1, 1))
+        self.assertEqual(self.newer.job.failed_attempts.count(), 1)
+
 
 class ReadAgainTests(Quiet, TestCase):
     """A handler that reads its job anew does not come to hold what another holds by now."""

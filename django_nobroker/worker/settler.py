@@ -103,7 +103,7 @@ class Settler:
     def settle_group(self, group: Sequence[Ended], link: Link) -> None:
         """Settle what ended, however often that must be tried; count it."""
         pairs = [self._judged(ended) for ended in group]
-        unsettled = [pair for pair in pairs if not pair[0].is_settled]
+        unsettled = [pair for pair in pairs if not (pair[0].is_settled or pair[0].is_lost)]
         settled = self._apply(unsettled, link) if unsettled else set()
         self._holdings.settled(held for held, _, _ in pairs)
         if any(outcome.move in BACK_TO_READY for _, outcome, _ in pairs):
@@ -143,14 +143,14 @@ class Settler:
             return held, settle.released(held.job), 0.0
         try:
             outcome = verdict(held, error)
-        except Exception as problem:
+        except BaseException as problem:
             # An exception class of the user's own may do anything when it is asked.
             logger.exception("%s: its error cannot be judged.", held.job, extra=about(held.job))
             delay = wait_after(held.options.backoff, held.job.attempts)
             outcome = settle.nacked(held.job, Failure.of(problem), delay)
         if outcome.move is not moves.POSTPONE:
             self._pace.ran(seconds)
-            if error is not None and not held.is_lost and not isinstance(error, Snooze):
+            if error is not None and not held.is_lost and not issubclass(type(error), Snooze):
                 log_failure(held, error)
         return held, outcome, seconds
 

@@ -6,6 +6,7 @@ import random
 from asyncio import CancelledError
 
 from ..backoff import wait_after
+from ..durations import seconds_of
 from ..failures import Failure
 from ..outcomes import Reject, Retry, Snooze
 from ..transitions import settle
@@ -30,7 +31,7 @@ def verdict(held: Held, error: BaseException | None) -> settle.Verdict:
     if held.interrupted and isinstance(error, CancelledError):
         return settle.released(job)
     if isinstance(error, Snooze):
-        return settle.snoozed(job, error.seconds)
+        return settle.snoozed(job, seconds_of(error.seconds, "Snooze", at_least=1.0))
     failure = Failure.of(error)
     if held.fault is Fault.UNKNOWN:
         return _unknown(held, failure)
@@ -42,7 +43,7 @@ def verdict(held: Held, error: BaseException | None) -> settle.Verdict:
     if isinstance(error, Reject) or not (isinstance(error, Retry) or policy.retries(error)):
         return settle.rejected(job, failure)
     if isinstance(error, Retry):
-        return settle.nacked(job, failure, error.delay)
+        return settle.nacked(job, failure, seconds_of(error.delay, "Retry(delay=...)"))
     backoff = policy.backoff or held.options.backoff
     return settle.nacked(job, failure, wait_after(backoff, job.attempts))
 
