@@ -51,6 +51,26 @@ def return_what_json_cannot_hold(kind):
     ]
 
 
+class OddError(Exception):
+    pass
+
+
+@task
+@policy(max_attempts=1)
+def fail_oddly(text):
+    raise OddError(object(), {1, 2}, b"\xff", text)
+
+
+@task
+def echo(*args, **kwargs):
+    return [list(args), kwargs]
+
+
+@task
+def repeat(text, times):
+    return text * times
+
+
 @task
 def choose(what):
     raise {"reject": Reject("no"), "snooze": Snooze(60), "retry": Retry(delay=60)}[what]
