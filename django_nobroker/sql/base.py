@@ -92,6 +92,11 @@ class Dialect:
     name = "plain ORM"
     # Whether one write at a time is all that the database does.
     has_single_writer = False
+    # Whether sessions can be told of new jobs, and whether a change of the file can be seen.
+    has_notices = False
+    has_data_version = False
+    # Seconds between two looks of a worker that has had work lately, where nothing wakes it.
+    lively_interval: float | None = None
     # Whether SET LOCAL and SET TRANSACTION hold for the transaction they are in, and no longer.
     has_local_settings = False
 
@@ -182,6 +187,21 @@ class Dialect:
     def session_is_sound(self, connection: Any) -> bool:
         """Return whether the driver's session takes statements, as far as it tells."""
         return True
+
+    def notify(self, connection: Any, queues: Sequence[str]) -> None:
+        """Tell all sessions that listen of these queues, at once."""
+
+    def listen(self, connection: Any) -> Any:
+        """Return a session of its own that listens; its `wait(seconds)` returns what was told."""
+        raise NotImplementedError
+
+    def data_version(self, connection: Any) -> int:
+        """Return a number that changes when another connection has committed."""
+        raise NotImplementedError
+
+    def can_listen(self, connection: Any) -> bool:
+        """Return whether the driver lets a session listen."""
+        return False
 
     def is_private(self, connection: Any) -> bool:
         """Return whether the database is in memory, so that other threads cannot work on it."""

@@ -60,6 +60,7 @@ class MySQL(BatchDialect):
     """No RETURNING from UPDATE, READ COMMITTED for every claim."""
 
     name = "MySQL"
+    lively_interval = 0.02
 
     def insert_keyed(self, connection: Any, new: NewJobs) -> Job | None:
         # A look first: an INSERT that fails leaves a lock on the gap before the key, and two

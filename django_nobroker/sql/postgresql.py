@@ -10,6 +10,7 @@ from django.db import Error, transaction
 from ..models import Job
 from .base import NewJobs, Problem
 from .bulk import BatchDialect
+from .listening import CHANNEL, Session
 from .moves import Move
 
 ARRAYS = {"float": "double precision[]", "integer": "bigint[]", "text": "text[]"}
@@ -41,6 +42,7 @@ class PostgreSQL(BatchDialect):
     """SKIP LOCKED, batches as arrays, everything in one statement."""
 
     name = "PostgreSQL"
+    has_notices = True
     has_local_settings = True
     now = "STATEMENT_TIMESTAMP()"
     due_in = "EXTRACT(EPOCH FROM job.available_at - STATEMENT_TIMESTAMP())"
@@ -99,6 +101,20 @@ class PostgreSQL(BatchDialect):
     def session_is_sound(self, connection: Any) -> bool:
         # 3 is INERROR: a statement failed, and all others will until a rollback.
         return bool(connection.connection.info.transaction_status != 3)
+
+    def notify(self, connection: Any, queues: Sequence[str]) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_notify(%s, queue) FROM unnest(%s::text[]) AS queue",
+                [CHANNEL, list(queues)],
+            )
+
+    def listen(self, connection: Any) -> Session:
+        return Session(connection)
+
+    def can_listen(self, connection: Any) -> bool:
+        # psycopg 3 alone: its predecessor tells notices in another way.
+        return hasattr(connection.Database, "pq")
 
     def tune(self, schema_editor: Any) -> None:
         # Rows change state some three times in a short life: vacuum by the thousand, not by

@@ -8,6 +8,7 @@ the other changes nothing.
 from . import settle
 from .enqueue import enqueue, enqueue_many
 from .lease import lease, refuse_transaction
+from .notices import EVERY_QUEUE, announce
 from .operate import (
     CompactionResult,
     cancel,
@@ -21,9 +22,11 @@ from .operate import (
 from .sweep import REAP_BATCH, HeldUp, expired_leases, prune, queues_with_expired, reap
 
 __all__ = [
+    "EVERY_QUEUE",
     "REAP_BATCH",
     "CompactionResult",
     "HeldUp",
+    "announce",
     "cancel",
     "compact",
     "delete",

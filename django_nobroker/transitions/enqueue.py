@@ -23,6 +23,7 @@ from ..integers import whole_number
 from ..models import KEY_LENGTH, Job, State
 from ..policies import checked_attempts
 from ..sql.rows import instance
+from .notices import announce
 from .repeats import repeated
 
 logger = logging.getLogger("django_nobroker")
@@ -74,11 +75,15 @@ def enqueue(alias: str, payload: Any, terms: Terms) -> Job:
     connection = connections[alias]
     dialect = sql.dialect(connection)
     if terms.job_id is None:
-        return dialect.insert(connection, new)[0]
+        job = dialect.insert(connection, new)[0]
+        announce(alias, [terms.queue])
+        return job
     for _ in range(MAX_TRIES):
-        job = _insert_keyed(connection, new) or _existing(alias, terms)
-        if job is not None:
-            return job
+        if created := _insert_keyed(connection, new):
+            announce(alias, [terms.queue])
+            return created
+        if found := _existing(alias, terms):
+            return found
         # The job with this key has been deleted since, and the key is free again; or our snapshot
         # is older than the job, and will not see it however often we look.
     if connection.in_atomic_block:
@@ -96,7 +101,9 @@ def enqueue_many(alias: str, values: Iterable[Any], terms: Terms) -> list[Job]:
     if not texts:
         return []
     connection = connections[alias]
-    return sql.dialect(connection).insert(connection, new)
+    jobs = sql.dialect(connection).insert(connection, new)
+    announce(alias, [terms.queue])
+    return jobs
 
 
 def _insert_keyed(connection: Any, new: sql.NewJobs) -> Job | None:

@@ -21,6 +21,7 @@ from ..exceptions import QueueError
 from ..models import JobQuerySet, QueueControl, State, fence_after
 from . import settle
 from .enqueue import Terms
+from .notices import EVERY_QUEUE, announce
 from .repeats import repeated
 
 BATCH = 500
@@ -59,7 +60,7 @@ def requeue(jobs: JobQuerySet, *, spread: float = 0.0) -> int:
     due: Any = Now()
     if seconds:
         due = Ahead(Random() * Value(seconds, output_field=FloatField()))
-    return _in_batches(
+    requeued = _in_batches(
         jobs.filter(state__in=[State.DEAD, State.CANCELLED]),
         state=State.READY.value,
         attempts=0,
@@ -72,6 +73,9 @@ def requeue(jobs: JobQuerySet, *, spread: float = 0.0) -> int:
         progress=None,
         progress_note="",
     )
+    if requeued:
+        announce(jobs.db, [EVERY_QUEUE])
+    return requeued
 
 
 def edit(
@@ -101,7 +105,10 @@ def edit(
         values["available_at"] = Now()
     if not values:
         raise QueueError("Nothing to edit: give payload_text, priority, available_at or run_now.")
-    return _in_batches(jobs.filter(state__in=EDITABLE), **values)
+    edited = _in_batches(jobs.filter(state__in=EDITABLE), **values)
+    if edited and "available_at" in values:
+        announce(jobs.db, [EVERY_QUEUE])
+    return edited
 
 
 def delete(jobs: JobQuerySet, *, states: Sequence[str] | None = None) -> int:
@@ -134,7 +141,10 @@ def pause(alias: str, queue: str, *, by: str = "") -> None:
 
 def resume(alias: str, queue: str) -> bool:
     """Let workers lease again; return whether the queue was paused."""
-    return bool(QueueControl.objects.using(alias).filter(queue=queue).delete()[0])
+    resumed = bool(QueueControl.objects.using(alias).filter(queue=queue).delete()[0])
+    if resumed:
+        announce(alias, [queue])
+    return resumed
 
 
 def _in_batches(jobs: JobQuerySet, **values: Any) -> int:

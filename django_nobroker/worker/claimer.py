@@ -55,6 +55,11 @@ class Claimer:
         self._paused: frozenset[str] = frozenset()
         self._paused_until = 0.0
 
+    @property
+    def lively_interval(self) -> float | None:
+        """Seconds between two looks while there is work now and then, if the database asks so."""
+        return sql.dialect(connections[self.alias]).lively_interval
+
     def room(self) -> int:
         """Return how many jobs to lease now: for the free slots, and some ahead of them."""
         concurrency = self._options.concurrency

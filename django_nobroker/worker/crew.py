@@ -6,7 +6,9 @@ import logging
 import time
 from collections.abc import Callable
 
-from .. import conf
+from django.db import connections
+
+from .. import conf, sql
 from ..logs import about
 from ..models import WorkerProcess
 from .announcer import Announcer
@@ -19,6 +21,7 @@ from .keeper import Keeper
 from .ledger import Ledger, WorkerStats
 from .limits import Limits
 from .link import Link
+from .listener import Listener, Watcher
 from .loop import LoopRunner
 from .options import WorkerOptions
 from .pace import Pace
@@ -80,6 +83,7 @@ class Crew:
         self._keeping = Part("nobroker-keeper", self._keeper.run, self._crash)
         # Whether handlers were given up: they, or threads that they wait for, may run on.
         self.gave_up = False
+        self._ears = self._make_ears()
         self._crashed_by: BaseException | None = None
         self._stop = False
         self._hard_stop = False
@@ -95,6 +99,8 @@ class Crew:
         """Work until stopped or until a limit is reached; return what was done."""
         for part in (self._feeding, self._settling, self._keeping):
             part.start()
+        if self._ears is not None:
+            Part("nobroker-listener", self._ears.run, self._crash).start()
         try:
             while not self._stop:
                 self._watch()
@@ -119,6 +125,21 @@ class Crew:
                 self._claimer.lanes.grow_old()
         self._keeper.sign_off()
         return self.ledger.stats
+
+    def _make_ears(self) -> Listener | Watcher | None:
+        """Return what wakes this worker sooner than it would look by itself, if anything can."""
+        connection = connections[self._alias]
+        dialect = sql.dialect(connection)
+        if dialect.can_listen(connection) and conf.current().notify:
+            return Listener(
+                self._alias,
+                self._options.serves,
+                lambda: self._keeper.peers,
+                self._feeder.look_again,
+            )
+        if dialect.has_data_version:
+            return Watcher(self._alias, lambda: self._feeder.is_lively, self._waker.wake)
+        return None
 
     def _watch(self) -> None:
         """Nap, and say once of each job if its lease ran out without being renewed."""
@@ -159,6 +180,8 @@ class Crew:
             return max(0.0, until - time.monotonic())
 
         self._feeder.end()
+        if self._ears is not None:
+            self._ears.stop()
         # A claim that is under way must have its answer before the settler goes: what it leased
         # is given back.
         self._feeding.join(left() / 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 
 from .claimer import Claimer
@@ -18,6 +19,10 @@ from .waker import Waker
 
 logger = logging.getLogger("django_nobroker")
 
+# Seconds until the first look after there was work, doubled with each that finds nothing; where
+# nothing wakes a worker it looks more often for as long as there was some lately.
+FIRST_LOOK = 0.005
+LIVELY_FOR = 10.0
 # Jobs that have waited here for so many seconds, while none ended, are given back.
 STALE = 0.2
 
@@ -47,6 +52,8 @@ class Feeder:
         self._stop = stop
         self._tasks = Tasks()
         self._is_stopped = False
+        self._interval = options.poll_interval
+        self._busy_at = time.monotonic()
 
     def attach(self, runner: Runner, loop: LoopRunner, ended: Callable[[Ended], None]) -> None:
         """Tell where jobs run, and where those go that are given back."""
@@ -81,10 +88,23 @@ class Feeder:
     def pause(self) -> float:
         """Return the seconds until the next look: the poll interval, or until a job is due."""
         next_due = self._claimer.lanes.next_due()
-        interval = self._options.poll_interval
+        interval = self._interval
+        # Soon after there was work there may be more, of which nobody was told.
+        self._interval = min(2 * interval, self._longest_interval())
         if self._has_waiting():
             interval = min(interval, STALE)
         return interval if next_due is None else min(interval, next_due)
+
+    @property
+    def is_lively(self) -> bool:
+        """Whether there has been work lately."""
+        return time.monotonic() - self._busy_at < LIVELY_FOR
+
+    def _longest_interval(self) -> float:
+        lively = self._claimer.lively_interval
+        if lively is None or not self.is_lively:
+            return self._options.poll_interval
+        return min(lively, self._options.poll_interval)
 
     def give_back(self) -> None:
         """Release all that has not been started."""
@@ -101,6 +121,9 @@ class Feeder:
         except Unreachable:
             self._waker.wait(link.pause)
             return
+        if claimed:
+            self._busy_at = time.monotonic()
+            self._interval = min(FIRST_LOOK, self._options.poll_interval)
         if found:
             self._claimer.lanes.forgive()
         elif not claimed and not self._is_stopped:

@@ -65,6 +65,8 @@ class Keeper:
         self._in_touch_since: float | None = None
         self._last_beat = time.monotonic()
         self._due: dict[str, float] = {}
+        # How many workers were up when this one last showed a sign of life, itself included.
+        self.peers = 1
 
     def stop(self) -> None:
         """End after the beat that is under way."""
@@ -155,6 +157,7 @@ class Keeper:
         if not alive:
             self._process.save(using=self._alias, force_insert=True)
         workers.filter(heartbeat_at__lt=Ahead(-FORGOTTEN_AFTER)).delete()
+        self.peers = max(1, workers.count())
 
     def sign_off(self) -> None:
         """Write the last minutes and remove the row that people see."""

@@ -35,6 +35,10 @@ class WorkerOptions:
     handle_signals: bool = True
     name: str = ""
 
+    def serves(self, queue: str) -> bool:
+        """Return whether a queue is among those to serve."""
+        return queue not in self.exclude and (self.queues is None or queue in self.queues)
+
     @classmethod
     def checked(
         cls, *, queues: Sequence[str] | None = None, exclude: Sequence[str] = (), **given: Any

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import threading
@@ -15,14 +16,14 @@ from ..failures import Failure
 from ..logs import about
 from ..models import Job
 from ..outcomes import Snooze
-from ..transitions import moves, settle
+from ..transitions import announce, moves, settle
 from .announcer import Finished
 from .holdings import Held, Holdings
 from .ledger import Ledger
 from .link import Link, Unreachable
 from .pace import Pace
 from .runner import Ended
-from .verdicts import verdict
+from .verdicts import log_failure, verdict
 
 logger = logging.getLogger("django_nobroker")
 
@@ -108,9 +109,17 @@ class Settler:
         self._holdings.settled(held for held, _, _ in pairs)
         if any(outcome.move in BACK_TO_READY for _, outcome, _ in pairs):
             self._returned()
+        self._tell_of_released(pairs, link)
         for pair, (_, error, _) in zip(pairs, group, strict=True):
             if settled is not None or pair[0].is_settled:
                 self._report(pair, error, settled or set(), link)
+
+    def _tell_of_released(self, pairs: Sequence[Pair], link: Link) -> None:
+        """Have other workers told of jobs that this one gave back."""
+        queues = {held.job.queue for held, outcome, _ in pairs if outcome.move is moves.RELEASE}
+        if queues:
+            with contextlib.suppress(Unreachable):
+                link.run(lambda: announce(self._alias, queues))
 
     def _report(
         self, pair: Pair, error: BaseException | None, settled: set[int], link: Link
@@ -222,26 +231,3 @@ class Settler:
                 extra=about(held.job),
             )
             return None
-
-
-def log_failure(held: Held, error: BaseException) -> None:
-    """Say that an attempt ended with an error; its text is in the job's Attempt row."""
-    job = held.job
-    if held.is_settled:
-        logger.error(
-            "%s is done; what it had left to do after the commit ended with %.200s",
-            job,
-            type(error).__qualname__,
-            extra=about(job),
-        )
-        return
-    # Not the message: it may hold what a log must not.
-    logger.warning(
-        "%s: attempt %s of %s by %s ended with %.200s",
-        job,
-        job.attempts,
-        job.max_attempts,
-        held.handler.name,
-        type(error).__qualname__,
-        extra=about(job),
-    )

@@ -1,17 +1,21 @@
-"""From how a handler ended to what becomes of its job. No queries, no clock."""
+"""From how a handler ended to what becomes of its job, and what is logged of that."""
 
 from __future__ import annotations
 
+import logging
 import random
 from asyncio import CancelledError
 
 from ..backoff import wait_after
 from ..durations import seconds_of
 from ..failures import Failure
+from ..logs import about
 from ..outcomes import Reject, Retry, Snooze
 from ..transitions import settle
 from .handlers import Fault
 from .holdings import Held
+
+logger = logging.getLogger("django_nobroker")
 
 # How often a job whose transaction lost against another is given its attempt back, and the
 # seconds after which it is tried again.
@@ -60,3 +64,26 @@ def _unknown(held: Held, failure: Failure) -> settle.Verdict:
     pause = min(max(age * UNKNOWN_PART, least), most)
     # Spread, so that many do not come back at once; and not long after the grace is over.
     return settle.postponed(job, failure, min(pause * random.uniform(0.5, 1.0), grace - age))
+
+
+def log_failure(held: Held, error: BaseException) -> None:
+    """Say that an attempt ended with an error; its text is in the job's Attempt row."""
+    job = held.job
+    if held.is_settled:
+        logger.error(
+            "%s is done; what it had left to do after the commit ended with %.200s",
+            job,
+            type(error).__qualname__,
+            extra=about(job),
+        )
+        return
+    # Not the message: it may hold what a log must not.
+    logger.warning(
+        "%s: attempt %s of %s by %s ended with %.200s",
+        job,
+        job.attempts,
+        job.max_attempts,
+        held.handler.name,
+        type(error).__qualname__,
+        extra=about(job),
+    )
