@@ -9,9 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
+from django.apps import apps
 from django.conf import settings
 from django.core.checks import CheckMessage, Error
 from django.core.exceptions import ImproperlyConfigured
+from django.db import connections, transaction
 
 from . import calls, conf
 from .exceptions import QueueError
@@ -54,6 +56,10 @@ class NobrokerBackend(BaseTaskBackend):
     supports_async_task = True
     supports_get_result = True
     supports_priority = True
+
+    def __init__(self, alias: str, params: Mapping[str, Any]) -> None:
+        super().__init__(alias, dict(params))
+        self.given_queues = params.get("QUEUES")
 
     @property
     def database(self) -> str:
@@ -123,6 +129,9 @@ class NobrokerBackend(BaseTaskBackend):
     def check(self, **kwargs: Any) -> list[CheckMessage]:
         """Return an error for each option or queue that cannot be used."""
         where = f"TASKS[{self.alias!r}]"
+        options: Any = self.options
+        if not isinstance(options, Mapping):
+            return [Error(f"{where}['OPTIONS'] must be a dictionary.", id="nobroker.E020")]
         found = [
             Error(
                 f"{where}['OPTIONS'] has no key {key!r}; it takes {', '.join(OPTIONS)}.",
@@ -132,16 +141,24 @@ class NobrokerBackend(BaseTaskBackend):
             for key in self.options
             if key not in OPTIONS
         ]
+        if isinstance(self.given_queues, str):
+            found.append(Error(f"{where}['QUEUES'] must be a list of names.", id="nobroker.E021"))
         for name in sorted(self.queues, key=str):
             try:
                 conf.checked_queue_name(name)
             except QueueError as error:
                 found.append(Error(f"{where}['QUEUES']: {error}", id="nobroker.E021"))
+        if len(self.alias) > 64:
+            found.append(Error(f"{where}: the alias is over 64 characters.", id="nobroker.E024"))
+        if not apps.is_installed("django_nobroker"):
+            found.append(
+                Error(f"{where} needs django_nobroker in INSTALLED_APPS.", id="nobroker.E025")
+            )
         return [*found, *self._check_database(where)]
 
     def _check_database(self, where: str) -> list[CheckMessage]:
         alias = self.options.get("DATABASE")
-        if alias is None or alias in settings.DATABASES:
+        if alias is None or (isinstance(alias, str) and alias in settings.DATABASES):
             return []
         return [
             Error(
@@ -163,9 +180,15 @@ class NobrokerBackend(BaseTaskBackend):
             run_after=task.run_after,
             max_attempts=own or conf.current().options(task.queue_name).max_attempts,
         )
-        if len(made) == 1:
+        features = connections[self.database].features
+        if len(made) == 1 and features.can_return_columns_from_insert:
             return [transitions.enqueue(self.database, made[0].payload, terms)]
-        return transitions.enqueue_many(self.database, [call.payload for call in made], terms)
+        payloads = [call.payload for call in made]
+        with transaction.atomic(using=self.database, savepoint=False):
+            jobs = transitions.enqueue_many(self.database, payloads, terms)
+            # Before anybody can have run and deleted them.
+            transitions.load_times(self.database, jobs)
+        return jobs
 
     def _job(self, result_id: Any) -> Job | None:
         """Return the job that a result id names: this backend's, in the one way it is written."""

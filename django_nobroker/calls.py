@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -34,17 +34,23 @@ class Call:
 def made(args: Sequence[Any], kwargs: Mapping[str, Any], run_after: datetime | None) -> Call:
     """Return the call in terms of JSON, as Django's own backends make it: tuples become lists.
 
-    Raises TypeError or ValueError for a value that Django's normalize_json() refuses.
+    Raises TypeError or ValueError for a value that Django's normalize_json() refuses, naming its
+    place, and SerializationError for one that is nested without end.
     """
-    from django.utils.json import normalize_json
-
-    plain: Any = normalize_json([list(args), dict(kwargs)])
-    return Call(args=plain[0], kwargs=plain[1], run_after=run_after)
+    try:
+        plain = _plain({"args": list(args), "kwargs": dict(kwargs)}, "")
+    except RecursionError:
+        raise SerializationError(
+            "The arguments are nested too deeply, or hold themselves."
+        ) from None
+    return Call(args=plain["args"], kwargs=plain["kwargs"], run_after=run_after)
 
 
 def read(text: str, where: str) -> Call:
     """Return the call that a payload describes; raise SerializationError for any other payload."""
     payload = payloads.decode(text, where)
+    if payloads.is_too_deep(text):
+        raise SerializationError(f"{where} is nested too deeply.")
     if not isinstance(payload, dict):
         payload = {"args": None}
     args, kwargs = payload.get("args", []), payload.get("kwargs", {})
@@ -70,11 +76,35 @@ def stored_result(value: Any) -> str:
 
     TypeError as Django's own backends raise it, SerializationError for the rest.
     """
-    if value is None:
-        return "null"
+    return "null" if value is None else payloads.encode(_plain(value, "the return value"))
+
+
+def _plain(value: Any, where: str) -> Any:
+    """Return a value in terms of JSON; an error names the first place that has none."""
     from django.utils.json import normalize_json
 
-    return payloads.encode(normalize_json(value), "the return value")
+    try:
+        return normalize_json(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{error} in {_place(value, where) or 'the value'}") from None
+
+
+def _place(value: Any, where: str) -> str:
+    """Return the place of the innermost value that normalize_json() refuses."""
+    from django.utils.json import normalize_json
+
+    inside: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, Mapping):
+        inside = value.items()
+    elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        inside = enumerate(value)
+    for key, item in inside:
+        try:
+            normalize_json(item)
+        except (TypeError, ValueError):
+            name = f"[{key!r:.80}]" if where else f"{key}"
+            return _place(item, f"{where}{name}")
+    return where
 
 
 def _time(text: Any) -> datetime | None:

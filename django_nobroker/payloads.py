@@ -53,6 +53,11 @@ def decode(text: str, where: str = "payload") -> Any:
         raise SerializationError(f"{where} is not JSON: {error}.") from None
 
 
+def is_too_deep(text: str) -> bool:
+    """Return whether a JSON text is nested over 500 levels."""
+    return _depth(text) > MAX_DEPTH
+
+
 def _refuse_constant(name: str) -> Never:
     raise ValueError(f"{name} is not a JSON value")
 

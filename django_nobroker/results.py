@@ -63,9 +63,10 @@ def enqueued(job: Job, task: Task[..., Any], call: Call, backend: str) -> TaskRe
 def running(job: Job, task: Task[..., Any], call: Call) -> TaskResult[..., Any]:
     """Return the result of a leased job, for its context and its signals.
 
-    Costs a query only if an attempt has failed before.
+    Costs a query only if an attempt has failed before, be it before a requeue.
     """
-    history = _history([job]).get(job.id, []) if job.attempts > 1 else []
+    has_history = job.attempts > 1 or job.error_class
+    history = _history([job]).get(job.id, []) if has_history else []
     return _result(job, _as_enqueued(task, job, call), call, job.backend, history)
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
-import pkgutil
-import sys
 import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import django
 
 from .exceptions import NotATask, UnknownTask
+from .failures import Failure
 
 if TYPE_CHECKING:
     from django.tasks import Task
@@ -27,7 +26,7 @@ SUPPORTED = django.VERSION >= (6, 0)
 
 
 def find(path: str) -> Task[..., Any]:
-    """Return the Task at a dotted path.
+    """Return the Task at a dotted path: a module's, as Django has them.
 
     Raises UnknownTask where the path cannot be followed, whatever its module does while it is
     imported, and NotATask where it leads to something else. The standard library holds no
@@ -35,23 +34,26 @@ def find(path: str) -> Task[..., Any]:
     """
     from django.tasks import Task
 
+    module, _, name = path.rpartition(".")
     parts = path.split(".")
-    if len(parts) < 2 or not all(part.isidentifier() for part in parts):
+    if not module or not all(part.isidentifier() for part in parts):
         raise NotATask(f"{path!r:.200} is not the dotted path of a task.")
     if _is_standard(parts[0]):
         raise NotATask(f"{path:.200} is in Python's standard library, which has no tasks.")
     try:
         importlib.invalidate_caches()
-        found = pkgutil.resolve_name(path)
-    except (Exception, SystemExit) as error:
-        raise UnknownTask(
-            f"The task {path:.200} cannot be imported here: {type(error).__name__}: {error!s:.500}."
-        ) from error
-    if not isinstance(found, Task):
-        raise NotATask(
-            f"{path:.200} is a {type(found).__name__}, not a Task: it needs Django's @task."
-        )
-    return found
+        found = vars(importlib.import_module(module))
+    except BaseException as error:
+        # Of any kind: it ends the import, not the worker.
+        said = Failure.of(error).message
+        raise UnknownTask(f"The task {path:.200} cannot be imported here: {said:.500}.") from None
+    if name not in found:
+        raise UnknownTask(f"The task {path:.200} cannot be imported here: its module has none.")
+    task = found[name]
+    if not isinstance(task, Task):
+        kind = type(task).__name__
+        raise NotATask(f"{path:.200} is a {kind:.100}, not a Task: it needs Django's @task.")
+    return task
 
 
 def signature_of(task: Task[..., Any]) -> inspect.Signature:
@@ -66,14 +68,16 @@ def signature_of(task: Task[..., Any]) -> inspect.Signature:
 
 
 def _is_standard(package: str) -> bool:
-    """Return whether a top-level name is the standard library's own, and not one in its place."""
-    if package not in sys.stdlib_module_names:
-        return False
+    """Return whether a top-level package is one of Python's own, by where it lies."""
     try:
         spec = importlib.util.find_spec(package)
     except (ImportError, ValueError):
+        # Made by a program, not found in a file.
+        return False
+    if spec is None or spec.origin is None:
+        return False
+    if not spec.has_location:
         return True
-    if spec is None or spec.origin is None or not spec.has_location:
-        return True
-    home = Path(sysconfig.get_path("stdlib")).resolve()
-    return Path(spec.origin).resolve().is_relative_to(home)
+    parts = Path(spec.origin).resolve().parts
+    home = Path(sysconfig.get_path("stdlib")).resolve().parts
+    return parts[: len(home)] == home and not {"site-packages", "dist-packages"} & {*parts}

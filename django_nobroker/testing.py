@@ -17,6 +17,7 @@ from . import calls, sql
 from .backend import NobrokerBackend
 from .models import Job, State
 from .queue import Queue
+from .tasks import SUPPORTED
 from .worker import Worker, WorkerOptions, WorkerStats
 
 if TYPE_CHECKING:
@@ -34,8 +35,12 @@ def run_due(
     LeaseInTransaction inside an `atomic()` of the test's own.
     """
     if isinstance(queue, Queue):
-        using = using or queue.using
+        using = using or queue.alias
         queue = queue.name
+    elif queue is None and using is None:
+        # In each database that tasks are written to.
+        done = [run_due(None, handler, using=alias) for alias in sorted(_databases())]
+        return WorkerStats(*map(sum, zip(*done, strict=True)))
     options = WorkerOptions.checked(
         queues=None if queue is None else [queue], burst=True, handle_signals=False
     )
@@ -49,6 +54,8 @@ def enqueued(
 
     Without `state`, in whatever state they are.
     """
+    if using is None and hasattr(task_or_queue, "module_path"):
+        using = getattr(task_or_queue.get_backend(), "database", None)
     jobs = Job.objects.using(sql.database(using)).order_by("id")
     if isinstance(task_or_queue, Queue):
         jobs = Job.objects.using(task_or_queue.alias).in_queue(task_or_queue.name).order_by("id")
@@ -185,6 +192,17 @@ class ImmediateBackend(NobrokerBackend):
         else:
             put(status=TaskResultStatus.SUCCESSFUL, finished_at=timezone.now())
             task_finished.send(type(self), task_result=result)
+
+
+def _databases() -> set[str]:
+    """Return the aliases of the databases that jobs are written to, tasks or not."""
+    found = {sql.database()}
+    if SUPPORTED:
+        from django.tasks import task_backends
+
+        backends = [task_backends[alias] for alias in task_backends]
+        found |= {each.database for each in backends if isinstance(each, NobrokerBackend)}
+    return found
 
 
 def _fits(

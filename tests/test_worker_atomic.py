@@ -73,13 +73,52 @@ class AtomicMixin(Quiet):
                 self.assertEqual(groups(), set())
 
     def test_a_swallowed_error_of_the_database(self):
-        """On PostgreSQL it breaks the transaction: nothing is done, and the job is tried again."""
+        """It spoils the transaction, so nothing is done; the error says how to catch it."""
         job = Queue().enqueue(["a", "swallow"])
         work(make, max_jobs=1)
-        if states(job) == ["done"]:
-            self.assertEqual(groups(), {"a"})
+        self.assertEqual((states(job), groups()), (["ready"], set()))
+        self.assertIn("atomic() block of its own", fresh(job).last_error)
+
+    def test_a_transaction_that_is_no_longer_the_one_begun(self):
+        """Ended by the handler, or by the database while the handler took no notice."""
+        if connection.vendor == "sqlite":
+            statement = "ROLLBACK"
         else:
-            self.assertEqual((states(job), groups()), (["ready"], set()))
+            statement = "COMMIT" if isinstance(self, TransactionTestCase) else None
+
+        @policy(atomic=True)
+        def handler(job):
+            with connection.cursor() as cursor:
+                cursor.execute(statement)
+
+        if isinstance(self, TestCase) or statement is None:
+            self.skipTest("would end the test's own transaction")
+        job = Queue().enqueue(1)
+        stats = work(handler, max_jobs=1)
+        self.assertEqual((stats.succeeded, states(job)), (0, ["ready"]))
+
+    def test_a_handler_that_settles_its_own_job(self):
+        @policy(atomic=True)
+        def handler(job):
+            Group.objects.create(name="a")
+            Queue().ack(job)
+
+        job = Queue().enqueue(1)
+        stats = work(handler, max_jobs=1)
+        self.assertEqual((stats.failed, stats.lost_leases), (1, 0))
+        self.assertEqual((states(job), groups()), (["ready"], set()))
+        self.assertIn("must not settle its own job", fresh(job).last_error)
+
+    def test_dead_on_beats_a_conflict(self):
+        @policy(atomic=True, dead_on=OperationalError)
+        def handler(job):
+            raise OperationalError("conflict")
+
+        job = Queue().enqueue(1)
+        dialect = type(settle.sql.dialect(connection))
+        with mock.patch.object(dialect, "is_rollback", lambda self, error: True):
+            work(handler, max_jobs=1)
+        self.assertEqual((states(job), fresh(job).attempts), (["dead"], 1))
 
     def test_async(self):
         job = Queue().enqueue("a")
@@ -112,7 +151,7 @@ class AtomicMixin(Quiet):
 
         job = Queue().enqueue(1)
         dialect = type(settle.sql.dialect(connection))
-        with mock.patch.object(dialect, "is_conflict", lambda self, error: conflict(error)):
+        with mock.patch.object(dialect, "is_rollback", lambda self, error: conflict(error)):
             stats = work(handler, max_jobs=3, idle_timeout=None, burst=False)
         job = fresh(job)
         self.assertEqual((job.state, job.attempts, job.snoozes), ("done", 1, 2))

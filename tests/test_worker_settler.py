@@ -11,7 +11,7 @@ from django.test import TestCase, TransactionTestCase
 from django_nobroker import BackoffPolicy, Queue, Reject, Snooze, Worker, transitions
 from django_nobroker.models import Attempt, Job
 from django_nobroker.transitions import settle
-from django_nobroker.worker import link, settler
+from django_nobroker.worker import applier, link
 from tests.bench import Bench
 from tests.work import Quiet, fresh, states, work
 
@@ -125,7 +125,7 @@ class RefusedTests(Quiet, TransactionTestCase):
         jobs = Queue().enqueue_many(range(3))
         bench = Bench(concurrency=3)
         held = bench.claimer.claim()
-        with read_only(10 * settler.REFUSALS) as left:
+        with read_only(10 * applier.REFUSALS) as left:
             bench.finish(*held)
         self.assertEqual(left, [])
         self.assertEqual(set(states(*jobs)), {"done"})

@@ -176,6 +176,17 @@ class Dialect:
         """Return whether the statement lost against another transaction, and may be repeated."""
         return False
 
+    def is_rollback(self, error: Error) -> bool:
+        """Return whether the database gave up the whole transaction in favour of another one."""
+        return self.is_conflict(error)
+
+    def has_one_snapshot(self, connection: Any) -> bool:
+        """Return whether a transaction of this session sees only what its first statement saw."""
+        return False
+
+    def refuse_large(self, connection: Any, text: str, what: str) -> None:
+        """Raise SerializationError for a text that no statement could carry."""
+
     def is_newer_row(self, error: Error) -> bool:
         """Return whether a statement met a row that is newer than the transaction's snapshot."""
         return False

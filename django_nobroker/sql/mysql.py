@@ -14,30 +14,14 @@ from .base import Claim, Lane, NewJobs, Problem
 from .bulk import BatchDialect
 from .keys import one_at_a_time
 from .moves import GivenParameter, Move, assignments, filled
-from .packets import SMALL, escaped_size, packets
+from .mysql_statements import CANDIDATES, LANES, LOCK, MOVE
+from .packets import SMALL, escaped_size, packets, parts, row_size
 from .rows import LEASED, future_columns, layout, read
 
 NEWER_ROW = 1020
 CONFLICTS = {NEWER_ROW, 1205, 1213}
 DUPLICATE_KEY = 1062
 KINDS = {"float": "DOUBLE", "integer": "BIGINT", "text": "LONGTEXT CHARACTER SET utf8mb4"}
-
-# A loose index scan: one step in the lane index for each lane.
-LANES = """SELECT queue, priority, lease_losses,
-  TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), MIN(available_at)) / 1000000.0, MIN(available_at)
-FROM {table} WHERE state = 'ready'{named} GROUP BY queue, priority, lease_losses"""
-CANDIDATES = """SELECT {columns} FROM {table} FORCE INDEX (nobroker_job_lane)
-  WHERE state = 'ready' AND queue = %s AND priority = %s AND lease_losses = %s
-  AND available_at <= UTC_TIMESTAMP(6){kinds}
-  ORDER BY available_at, id LIMIT %s FOR UPDATE SKIP LOCKED"""
-# STRAIGHT_JOIN: in the order of the batch, which is that of the ids. FORCE INDEX: on a small
-# table MySQL would rather scan, and wait for every row that anybody has locked.
-MOVE = """UPDATE JSON_TABLE(%s, '$[*]' COLUMNS ({columns})) AS given
-STRAIGHT_JOIN {table} FORCE INDEX (PRIMARY)
-  ON {table}.id = given.given_id AND {table}.fence = given.given_fence
-SET {sets}"""
-LOCK = """SELECT id, fence FROM {table} FORCE INDEX (PRIMARY)
-  WHERE id IN ({ids}) ORDER BY id FOR UPDATE{skip}"""
 
 LAZY_FLUSH = Problem(
     "nobroker.W004",
@@ -77,16 +61,28 @@ class MySQL(BatchDialect):
             return None
 
     def insert(self, connection: Any, new: NewJobs) -> list[Job]:
-        largest = max(map(escaped_size, new.payloads))
-        if largest > SMALL:
-            limit = self._packet(connection)
-            if largest > limit:
-                raise SerializationError(
-                    f"A payload of {largest:,} bytes for queue {new.columns['queue']} does not fit "
-                    f"into the server's max_allowed_packet of {limit:,} bytes: raise it, or keep "
-                    "large data elsewhere and enqueue its key."
-                )
+        largest = max(new.payloads, key=len)
+        self._refuse(connection, largest, f"A payload for queue {new.columns['queue']}")
         return super().insert(connection, new)
+
+    def refuse_large(self, connection: Any, text: str, what: str) -> None:
+        # It goes into a statement as part of a JSON array.
+        self._refuse(connection, json.dumps(text), what)
+
+    def move(self, connection: Any, move: Move, rows: Sequence[Any]) -> set[int]:
+        # Texts such as results may be of any size: no more of them to a statement than fits.
+        moved: set[int] = set()
+        for part in parts(rows, [row_size(move, row) for row in rows], SMALL):
+            moved |= super().move(connection, move, part)
+        return moved
+
+    def _refuse(self, connection: Any, text: str, what: str) -> None:
+        size = escaped_size(text)
+        if size > SMALL and size > (limit := self._packet(connection)):
+            raise SerializationError(
+                f"{what} of {size:,} bytes does not fit into the server's max_allowed_packet of "
+                f"{limit:,} bytes: raise it, or keep large data elsewhere and its key here."
+            )
 
     def insert_many(self, connection: Any, new: NewJobs) -> list[int]:
         names, parts, params = self.column_values(connection, new)
@@ -170,6 +166,9 @@ class MySQL(BatchDialect):
         with connection.cursor() as cursor:
             cursor.execute(f"OPTIMIZE TABLE {self.table(connection)}")
             cursor.fetchall()
+
+    def has_one_snapshot(self, connection: Any) -> bool:
+        return not is_read_committed(connection)
 
     def is_newer_row(self, error: Error) -> bool:
         return bool(error.args) and error.args[0] == NEWER_ROW

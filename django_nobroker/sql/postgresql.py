@@ -15,7 +15,8 @@ from .moves import Move
 
 ARRAYS = {"float": "double precision[]", "integer": "bigint[]", "text": "text[]"}
 SERIALIZATION_FAILURE = "40001"
-CONFLICTS = {SERIALIZATION_FAILURE, "40P01", "55P03"}
+DEADLOCK = "40P01"
+CONFLICTS = {SERIALIZATION_FAILURE, DEADLOCK, "55P03"}
 
 # Locks in the order of the ids, so that two batches never wait for each other in a circle.
 MOVE = """WITH given AS MATERIALIZED (
@@ -90,6 +91,23 @@ class PostgreSQL(BatchDialect):
 
     def is_conflict(self, error: Error) -> bool:
         return sqlstate(error) in CONFLICTS
+
+    def is_rollback(self, error: Error) -> bool:
+        # Not 55P03: a lock that was not waited for is the statement's own choice.
+        return sqlstate(error) in {SERIALIZATION_FAILURE, DEADLOCK}
+
+    def has_one_snapshot(self, connection: Any) -> bool:
+        if connection.isolation_level is not None:
+            return bool(
+                connection.isolation_level != connection.Database.IsolationLevel.READ_COMMITTED
+            )
+        level = connection.__dict__.get("_nobroker_isolation")
+        if level is None:
+            with connection.cursor() as cursor:
+                cursor.execute("SHOW default_transaction_isolation")
+                [level] = cursor.fetchone()
+            connection._nobroker_isolation = level
+        return bool(level != "read committed")
 
     def is_newer_row(self, error: Error) -> bool:
         return sqlstate(error) == SERIALIZATION_FAILURE

@@ -41,6 +41,7 @@ LEASED = (
     "unknown_since",
     "job_id",
     "subject",
+    "error_class",
     "created_at",
 )
 

@@ -6,7 +6,7 @@ the other changes nothing.
 """
 
 from . import settle
-from .enqueue import enqueue, enqueue_many
+from .enqueue import enqueue, enqueue_many, load_times
 from .lease import lease, refuse_transaction
 from .notices import EVERY_QUEUE, announce
 from .operate import (
@@ -35,6 +35,7 @@ __all__ = [
     "enqueue_many",
     "expired_leases",
     "lease",
+    "load_times",
     "pause",
     "prune",
     "queues_with_expired",

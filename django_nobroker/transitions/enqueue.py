@@ -7,7 +7,7 @@ caller's transaction as it was.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -104,6 +104,18 @@ def enqueue_many(alias: str, values: Iterable[Any], terms: Terms) -> list[Job]:
     jobs = sql.dialect(connection).insert(connection, new)
     announce(alias, [terms.queue])
     return jobs
+
+
+def load_times(alias: str, jobs: Sequence[Job]) -> None:
+    """Load when these jobs were written and are due, all with one query."""
+    missing = [job.id for job in jobs if "created_at" not in job.__dict__]
+    if not missing:
+        return
+    rows = Job.objects.using(alias).filter(pk__in=missing)
+    times = {pk: found for pk, *found in rows.values_list("pk", "created_at", "available_at")}
+    for job in jobs:
+        if job.id in times:
+            job.created_at, job.available_at = times[job.id]
 
 
 def _insert_keyed(connection: Any, new: sql.NewJobs) -> Job | None:

@@ -15,7 +15,7 @@ from django.db import connections, transaction
 from .. import sql
 from ..exceptions import LeaseLost
 from ..failures import Failure
-from ..models import Attempt, Job, JobQuerySet
+from ..models import FENCE_LIMIT, Attempt, Job, JobQuerySet, State
 from ..sql import Move
 from .moves import ACK, BURY, EXTEND, POSTPONE, PROGRESS, RELEASE, RENEW, RETRY, SNOOZE
 from .repeats import repeated
@@ -113,6 +113,24 @@ def extend(alias: str, jobs: Sequence[tuple[Job, float]], *, wait: bool = True) 
     rows = [{"id": job.id, "fence": job.lease_fence, "seconds": seconds} for job, seconds in jobs]
     connection = connections[alias]
     return sql.dialect(connection).move(connection, EXTEND if wait else RENEW, rows)
+
+
+def lock(alias: str, job: Job) -> bool:
+    """Lock the row of a held job in this transaction; return whether it is still held."""
+    rows = Job.objects.using(alias).filter(pk=job.id, fence=job.lease_fence)
+    return bool(list(rows.select_for_update().values_list("pk", flat=True)))
+
+
+def fence_of(alias: str, job: Job) -> int | None:
+    """Return the fence of a job now, or None if its row is gone."""
+    return Job.objects.using(alias).filter(pk=job.id).values_list("fence", flat=True).first()
+
+
+def was_done(alias: str, job: Job) -> bool:
+    """Return whether a job was done by the holder who is asking: whose commit had no answer."""
+    rows = Job.objects.using(alias).filter(pk=job.id, state=State.DONE)
+    after = (job.lease_fence + 1) % FENCE_LIMIT
+    return rows.filter(fence=after, leased_by=job.leased_by).exists()
 
 
 def still_held(alias: str, jobs: Sequence[Job]) -> set[int]:

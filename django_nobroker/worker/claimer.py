@@ -19,7 +19,7 @@ from .lanes import Lanes
 from .ledger import Ledger
 from .options import WorkerOptions
 from .pace import AHEAD, Pace
-from .tasks import Unrunnable
+from .tasks import NoHandler
 
 logger = logging.getLogger("django_nobroker")
 
@@ -52,6 +52,8 @@ class Claimer:
         self._pace = pace
         self._queue_options = queue_options
         self.lanes = Lanes(options, self._read_lanes)
+        # Whether what follows the work cannot keep up with it.
+        self.is_behind: Callable[[], bool] = lambda: False
         self._paused: frozenset[str] = frozenset()
         self._paused_until = 0.0
 
@@ -62,6 +64,8 @@ class Claimer:
 
     def room(self) -> int:
         """Return how many jobs to lease now: for the free slots, and some ahead of them."""
+        if self.is_behind():
+            return 0
         concurrency = self._options.concurrency
         if self._holdings.has_solo:
             # Until it is settled: a crash would take it down although it had finished.
@@ -148,7 +152,7 @@ class Claimer:
         held = [
             Held(
                 job,
-                handler or Unrunnable(job.task),
+                handler or NoHandler(job.task),
                 options,
                 deadline=deadline,
                 solo=lane.solo,

@@ -72,6 +72,7 @@ class Crew:
         self._feeder = Feeder(self._claimer, limits, options, *held, self._waker, self.stop)
         again = self._feeder.look_again
         self._announcer = Announcer(alias, self._crash)
+        self._claimer.is_behind = lambda: self._announcer.is_behind
         self._settler = Settler(alias, *held, pace, again, self._announcer.put)
         self._keeper = Keeper(alias, process, options, *held, queue_options, again)
         parts = (options.concurrency, self.holdings, self._settler.put, self._crash)
@@ -87,6 +88,8 @@ class Crew:
         self._crashed_by: BaseException | None = None
         self._stop = False
         self._hard_stop = False
+        # By the monotonic clock, until when what is left may take; None: as long as it wants.
+        self._drained_by: float | None = None
 
     def stop(self, *, hard: bool = False) -> None:
         """Stop claiming and let what runs finish, or leave at once. Safe in a signal handler."""
@@ -155,7 +158,7 @@ class Crew:
     def _drain(self) -> None:
         """Release what has not been started; wait for what runs, as long as that is wanted."""
         timeout = self._options.shutdown_timeout
-        until = None if timeout is None else time.monotonic() + timeout
+        until = self._drained_by = None if timeout is None else time.monotonic() + timeout
         self._wait_while(self._feeding.is_alive, time.monotonic() + FEEDER_GRACE)
         self._feeder.give_back()
         if self.holdings.unfinished:
@@ -192,6 +195,9 @@ class Crew:
         self._settler.stop()
         self._settling.join(left())
         self._settler.abandon()
+        self._announcer.end()
+        if is_through:
+            self._wait_while(lambda: self._announcer.is_busy, self._drained_by)
         self._announcer.stop(left())
         self._keeper.stop()
         self._keeping.join(left())

@@ -14,9 +14,9 @@ from typing import Any
 from ..conf import QueueOptions
 from ..models import Job
 from .handlers import Fault, Handler
-from .tasks import TaskHandler, Unrunnable
+from .tasks import NoHandler, TaskHandler
 
-AnyHandler = Handler | TaskHandler | Unrunnable
+AnyHandler = Handler | TaskHandler | NoHandler
 
 
 class Held:
@@ -34,10 +34,12 @@ class Held:
         "handler",
         "interrupted",
         "is_finished",
+        "is_locked",
         "is_lost",
         "is_settled",
         "job",
         "key",
+        "leased",
         "options",
         "result",
         "solo",
@@ -61,11 +63,14 @@ class Held:
         self.options = options
         # By the monotonic clock, from before the lease was asked for: never later than the row's.
         self.deadline = deadline
+        self.leased = deadline - options.visibility_timeout
         self.solo = solo
         self.started: float | None = None
         self.ended = 0.0
         self.warned = False
         self.is_finished = False
+        # Its handler's own transaction holds the row: nobody can renew or take it.
+        self.is_locked = False
         # The database has said so; `job.lease_lost` may only be a fear.
         self.is_lost = False
         # Its own transaction has done so: there is nothing left to write.
@@ -148,7 +153,11 @@ class Holdings:
 
     def lapsed_now(self) -> list[Held]:
         """Return the jobs whose lease has run out since the last call, marked as perhaps lost."""
-        lapsed = [held for held in self.all() if held.lapsed and not held.job.lease_lost]
+        lapsed = [
+            held
+            for held in self.all()
+            if held.lapsed and not (held.job.lease_lost or held.is_locked)
+        ]
         for held in lapsed:
             held.job.lease_lost = True
         return lapsed

@@ -139,14 +139,32 @@ async def run_async(held: Held, loop: Any = None) -> BaseException | None:
 async def _caught(held: Held) -> BaseException | None:
     handler: Any = held.handler
     try:
-        async with ThreadSensitiveContext() as context:
-            try:
-                args, kwargs = await handler.arguments_on_loop(held)
-                held.result = handler.stored(held, await handler.function(*args, **kwargs))
-            finally:
-                # Only if the handler used sync code has the context a thread with connections.
-                if context in SyncToAsync.context_to_thread_executor:
-                    await sync_to_async(connections.close_all)()
+        # Of its own, so that no thread is kept while the handler runs.
+        async with OwnThread():
+            args, kwargs = await handler.arguments_on_loop(held)
+        async with OwnThread():
+            held.result = handler.stored(held, await handler.function(*args, **kwargs))
     except BaseException as error:
         return error
     return None
+
+
+class OwnThread:
+    """Lets sync code that is called inside have a thread of its own, with its own connections.
+
+    No generator: one that is left behind by a loop which has ended would be closed elsewhere.
+    """
+
+    def __init__(self) -> None:
+        self._context: Any = ThreadSensitiveContext()
+
+    async def __aenter__(self) -> None:
+        await self._context.__aenter__()
+
+    async def __aexit__(self, *exc_info: Any) -> None:
+        try:
+            # Only if sync code was called has the context a thread, with connections to close.
+            if self._context in SyncToAsync.context_to_thread_executor:
+                await sync_to_async(connections.close_all)()
+        finally:
+            await self._context.__aexit__(*exc_info)

@@ -15,8 +15,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
 
-from .. import calls, tasks
+from .. import calls, sql, tasks
+from ..backend import NobrokerBackend
 from ..exceptions import NotATask, SerializationError, UnknownTask
 from ..policies import Policy, policy_of
 from .handlers import Fault
@@ -30,6 +33,8 @@ logger = logging.getLogger("django_nobroker")
 
 # Seconds until a path that could not be followed is tried again: a deploy may be under way.
 TRY_AGAIN = 2.0
+# Rows can name any number of paths; so many are remembered.
+MOST_UNKNOWN = 1000
 
 
 @dataclass
@@ -65,7 +70,7 @@ class TaskHandler:
         """
         from django.tasks.signals import task_started
 
-        from .. import backend, results
+        from .. import results
 
         try:
             call = calls.read(held.job.payload_text, f"payload of {held.job}")
@@ -75,7 +80,7 @@ class TaskHandler:
         result = results.running(held.job, self.task, call)
         self._bind(held, result)
         held.task_result = result
-        announce(task_started, backend.NobrokerBackend, result)
+        announce(task_started, sender_of(result), result)
         if not self.task.takes_context:
             return result.args, result.kwargs
         context = results.JobContext(task_result=result, job=held.job)
@@ -87,8 +92,11 @@ class TaskHandler:
 
     def stored(self, held: Held, value: Any) -> str:
         """Return what the task returned, as JSON; raise TypeError or ValueError if it cannot be."""
+        connection = connections[held.job._state.db or ""]
         try:
-            return calls.stored_result(value)
+            text = calls.stored_result(value)
+            sql.dialect(connection).refuse_large(connection, text, "The return value")
+            return text
         except (TypeError, ValueError, RecursionError):
             held.fault = Fault.HOPELESS
             if inspect.iscoroutine(value):
@@ -112,7 +120,7 @@ class TaskHandler:
 
 
 @dataclass(frozen=True, slots=True)
-class Unrunnable:
+class NoHandler:
     """Stands where the handler would be, for a job that is not to be run here."""
 
     name: str
@@ -126,7 +134,8 @@ class Tasks:
 
     def __init__(self) -> None:
         self._found: dict[str, TaskHandler] = {}
-        self._unknown: dict[str, tuple[UnknownTask, float]] = {}
+        # Why a path could not be followed, and until when that is believed.
+        self._unknown: dict[str, tuple[str, float]] = {}
 
     def assign(self, held: Held) -> BaseException | None:
         """Give a leased job its task; return why it cannot run here, if it cannot."""
@@ -135,9 +144,9 @@ class Tasks:
             return None
         try:
             held.handler = self._handler(path)
-        except (NotATask, UnknownTask) as error:
-            held.handler = Unrunnable(path)
-            held.fault = Fault.UNKNOWN if isinstance(error, UnknownTask) else Fault.HOPELESS
+        except BaseException as error:
+            held.handler = NoHandler(path)
+            held.fault = Fault.HOPELESS if isinstance(error, NotATask) else Fault.UNKNOWN
             return error
         return None
 
@@ -150,13 +159,15 @@ class Tasks:
     def _look_up(self, path: str) -> TaskHandler:
         known, until = self._unknown.get(path, (None, 0.0))
         if known is not None and time.monotonic() < until:
-            raise known
+            raise UnknownTask(known)
         try:
             task = tasks.find(path)
         except UnknownTask as error:
             if known is None:
                 tell_unknown(error, path)
-            self._unknown[path] = (error, time.monotonic() + TRY_AGAIN)
+            if len(self._unknown) >= MOST_UNKNOWN:
+                self._unknown.clear()
+            self._unknown[path] = (str(error), time.monotonic() + TRY_AGAIN)
             raise
         if self._unknown.pop(path, None) is not None:
             logger.warning("The task %s can be imported now.", path, extra={"task": path})
@@ -184,3 +195,13 @@ def announce(signal: Any, sender: type, result: Any) -> None:
                 type(outcome).__name__,
                 exc_info=outcome,
             )
+
+
+def sender_of(result: Any) -> type:
+    """Return the class that sends the signals of a task: that of the backend which wrote it."""
+    from django.tasks import task_backends
+
+    try:
+        return type(task_backends[result.backend])
+    except ImproperlyConfigured:
+        return NobrokerBackend

@@ -39,7 +39,8 @@ def verdict(held: Held, error: BaseException | None) -> settle.Verdict:
     failure = Failure.of(error)
     if held.fault is Fault.UNKNOWN:
         return _unknown(held, failure)
-    if held.fault is Fault.CONFLICT and job.snoozes < CONFLICTS:
+    is_dead = isinstance(error, policy.dead_on)
+    if held.fault is Fault.CONFLICT and job.snoozes < CONFLICTS and not is_dead:
         # Nothing was written, and nobody is to blame.
         return settle.snoozed(job, random.uniform(*CONFLICT_PAUSE))
     if held.fault is Fault.HOPELESS:
