@@ -191,6 +191,26 @@ class ThreadedTests(AtomicMixin, TransactionTestCase):
         work(handler)
         self.assertEqual((seen, groups()), ([True], {"a"}))
 
+    @skipIf(connection.vendor == "sqlite", "it has one isolation level")
+    def test_a_handler_that_outlasts_a_renewal_under_a_stricter_isolation(self):
+        """The renewal of its own lease must not be what its snapshot cannot see."""
+
+        @policy(atomic=True)
+        def handler(job):
+            Group.objects.count()
+            Group.objects.create(name=f"ran {job.attempts}")
+            with elsewhere():
+                renewed.append(settle.extend("default", [(job, 30)], wait=False))
+
+        renewed = []
+        job = Queue().enqueue(1)
+        dialect = type(settle.sql.dialect(connection))
+        with mock.patch.object(dialect, "has_one_snapshot", lambda self, connection: True):
+            self.assertEqual(work(handler).succeeded, 1)
+        # The row was locked: passed over, and not lost.
+        self.assertEqual((renewed, states(job)), ([set()], ["done"]))
+        self.assertEqual(groups(), {"ran 1"})
+
     def test_sync_parts_of_an_async_handler_are_inside(self):
         from asgiref.sync import sync_to_async
 

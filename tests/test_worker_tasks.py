@@ -2,6 +2,9 @@
 
 import datetime as dt
 import os
+import sys
+import tempfile
+from pathlib import Path
 from unittest import mock, skipUnless
 
 from django.contrib.auth.models import Group
@@ -232,6 +235,20 @@ class UnknownTests(Quiet, TestCase):
         self.assertEqual(sum("nosuch cannot be" in line for line in log.output), 1)
         self.assertEqual(sum("do not fit tests.task_samples.add" in x for x in log.output), 1)
 
+    def test_whatever_a_module_raises_while_it_is_imported(self):
+        good = samples.add.enqueue(1)
+        for number in range(len(BAD_MODULES)):
+            insert(CALL, task=f"nobroker_bad_{number}.task")
+        with tempfile.TemporaryDirectory() as directory:
+            for number, text in enumerate(BAD_MODULES):
+                Path(directory, f"nobroker_bad_{number}.py").write_text(text)
+            with mock.patch.object(sys, "path", [directory, *sys.path]):
+                drain()
+        good.refresh()
+        self.assertEqual(good.return_value, 1)
+        for job in Job.objects.filter(task__startswith="nobroker_bad"):
+            self.assertEqual((job.state, job.attempts, job.error_class), ("ready", 0, UNKNOWN))
+
     def test_run_once_they_are_known(self):
         drain()
         found = tasks.find
@@ -261,6 +278,13 @@ class UnknownTests(Quiet, TestCase):
             self.assertEqual(drain().dead, 6)
 
 
+BAD_MODULES = (
+    "raise KeyboardInterrupt",
+    "class Own(BaseException): pass\nraise Own",
+    "class Odd(Exception):\n    def __str__(self): raise SystemExit\nraise Odd",
+    "import nosuch_dependency",
+    "def task(:",
+)
 UNKNOWN = "django_nobroker.exceptions.UnknownTask"
 NOT_A_TASK = "django_nobroker.exceptions.NotATask"
 
@@ -300,9 +324,7 @@ class NoTaskTests(Quiet, TestCase):
         self.assertEqual(waiting, {"ü.ß"})
 
     def test_the_standard_library_is_not_even_imported(self):
-        import sys
-
-        for module in ("antigravity", "this"):
+        for module in ("antigravity", "this", "test.autotest"):
             self.assertNotIn(module, sys.modules)
             self.assertRaises(NotATask, tasks.find, f"{module}.anything")
             self.assertNotIn(module, sys.modules)
