@@ -1,51 +1,19 @@
 """The commands: what they take, what they say, and how they end."""
 
-import asyncio
-import atexit
 import io
 import json
-import os
-import signal
-import time
 
-from django.contrib.auth.models import Group
 from django.core.management import CommandError, call_command
-from django.db import connection
-from django.test import TestCase, TransactionTestCase, override_settings
+from django.test import TestCase, override_settings
 
 from django_nobroker import Queue, transitions
 from django_nobroker.models import Format, WorkerProcess
-from tests.processes import alone, environment, finish, spawn
 from tests.rows import HOUR
-from tests.work import Quiet, eventually, fresh, states
-
-NOWHERE = {
-    "sqlite": "/nonexistent/nobroker.sqlite3",
-    "postgresql": "nobroker_no_such_database",
-    "mysql": "nobroker_no_such_database",
-}
-# Databases that are there and have no tables of ours: the names in the settings themselves.
-BARE = {"sqlite": ":memory:", "postgresql": "postgres", "mysql": "information_schema"}
+from tests.work import Quiet, fresh, states
 
 
 def nothing(job):
     pass
-
-
-def leave_a_mark(job):
-    """Leave a group behind, so that another process can see that the job has run."""
-    Group.objects.create(name=f"ran {job.payload}")
-
-
-def say_goodbye(job):
-    """Leave something to be done when the process ends."""
-    atexit.register(print, "goodbye")
-
-
-async def outstay(job):
-    """Run on in a thread that Python waits for at the end of the process."""
-    await Group.objects.acreate(name="outstaying")
-    await asyncio.shield(asyncio.to_thread(time.sleep, 600))
 
 
 def nobroker_work(*args, **options):
@@ -149,79 +117,6 @@ class WorkTests(Quiet, TestCase):
             nobroker_work("tests.test_commands:nothing", queue="known,unknwon")
         self.assertIn("unknwon", "\n".join(log.output))
         self.assertNotIn("'known'", "\n".join(log.output))
-
-
-@alone
-class ProcessTests(TransactionTestCase):
-    """As a program of its own."""
-
-    def start(self, *args, **variables):
-        env = environment() | {"PYTHONWARNINGS": "error", **variables}
-        return spawn("-m", "django", "nobroker_work", *args, env=env)
-
-    def test_a_finished_burst_is_0(self):
-        Queue().enqueue(1)
-        said = finish(self.start("tests.test_commands:leave_a_mark", "--burst"))
-        self.assertIn("succeeded 1", said)
-        self.assertTrue(Group.objects.filter(name="ran 1").exists())
-
-    def test_a_clean_end_runs_what_waits_for_the_end_of_the_process(self):
-        Queue().enqueue(1)
-        said = finish(self.start("tests.test_commands:say_goodbye", "--burst"))
-        self.assertEqual(said.strip().splitlines()[-1], "goodbye")
-
-    def test_a_handler_that_was_given_up_does_not_hold_up_the_end(self):
-        Queue().enqueue(1)
-        process = self.start("tests.test_commands:outstay", "--shutdown-timeout", "0")
-        try:
-            eventually(Group.objects.filter(name="outstaying").exists)
-        finally:
-            os.kill(process.pid, signal.SIGTERM)
-        said = finish(process, timeout=30)
-        self.assertNotIn("Traceback", said)
-        self.assertEqual(Queue().stats().ready, 1)
-
-    def test_a_signal_is_0(self):
-        for number in (signal.SIGTERM, signal.SIGINT):
-            with self.subTest(number=number):
-                process = self.start("tests.test_commands:nothing")
-                try:
-                    eventually(WorkerProcess.objects.filter(pid=process.pid).exists)
-                finally:
-                    os.kill(process.pid, number)
-                said = finish(process)
-                self.assertNotIn("Traceback", said)
-
-    def one_line(self, said):
-        self.assertNotIn("Traceback", said)
-        self.assertEqual(len(said.strip().splitlines()), 1, said)
-
-    def test_bad_usage_is_2(self):
-        self.one_line(finish(self.start("tests.test_commands:nosuch"), code=2))
-        self.one_line(finish(self.start("tests.test_commands:nothing", "-q", "a b"), code=2))
-        said = finish(self.start("--nosuch"), code=2)
-        self.assertNotIn("Traceback", said)
-
-    def test_no_database_is_3(self):
-        process = self.start(
-            "tests.test_commands:nothing", NOBROKER_TEST_DBNAME=NOWHERE[connection.vendor]
-        )
-        self.assertNotIn("Traceback", finish(process, code=3))
-
-    def test_not_migrated_is_4(self):
-        process = self.start(
-            "tests.test_commands:nothing", NOBROKER_TEST_DBNAME=BARE[connection.vendor]
-        )
-        said = finish(process, code=4)
-        self.one_line(said)
-        self.assertIn("migrate", said)
-
-    def test_an_unknown_format_is_5(self):
-        Format.objects.update_or_create(key="format", defaults={"version": 99})
-        try:
-            self.one_line(finish(self.start("tests.test_commands:nothing"), code=5))
-        finally:
-            Format.objects.all().delete()
 
 
 class StatsTests(TestCase):

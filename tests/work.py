@@ -105,3 +105,15 @@ def states(*jobs):
     """Return the states of the jobs in the database now, in the order given."""
     found = dict(Job.objects.filter(pk__in=[job.pk for job in jobs]).values_list("pk", "state"))
     return [found.get(job.pk) for job in jobs]
+
+
+class elsewhere:  # noqa: N801 - reads as what it is in a with statement
+    """Do the body on a connection of its own, outside the transaction of this thread."""
+
+    def __enter__(self):
+        self.before = connections["default"]
+        del connections["default"]
+
+    def __exit__(self, *exc_info):
+        connections["default"].close()
+        connections["default"] = self.before
