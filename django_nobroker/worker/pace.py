@@ -16,6 +16,8 @@ MOST_TEXT = 32 * 1024 * 1024
 # A claim may grow so many fold over the one before: one quick job proves little.
 GROWTH = 8
 WEIGHT = 0.2
+# Seconds below which a longer run may be the interpreter's doing: it went to another thread.
+LONG = 0.01
 
 
 class Pace:
@@ -28,8 +30,8 @@ class Pace:
         self._size = 0.0
 
     def ran(self, seconds: float) -> None:
-        """Take note of a job's run time: at once when it is longer, by and by when shorter."""
-        if self._mean is None or seconds > self._mean:
+        """Take note of a job's run time: at once when it is long, by and by otherwise."""
+        if self._mean is None or seconds > max(self._mean, LONG):
             self._mean = seconds
         else:
             self._mean += WEIGHT * (seconds - self._mean)

@@ -16,6 +16,7 @@ from ..outcomes import Snooze
 from ..transitions import announce, moves, settle
 from .announcer import Finished
 from .applier import Applier, Pair
+from .handlers import Fault
 from .holdings import Held, Holdings
 from .ledger import Ledger
 from .link import Link, Unreachable
@@ -26,8 +27,10 @@ from .verdicts import log_failure, verdict
 logger = logging.getLogger("django_nobroker")
 
 MOST = 500
-# Seconds to wait for company once something has ended: about what a commit takes.
+# Seconds to wait for company once something has ended, about what a commit takes; and for more
+# company while it keeps coming.
 LINGER = 0.003
+LINGER_MOST = 0.01
 BACK_TO_READY = (moves.RETRY, moves.RELEASE, moves.SNOOZE, moves.POSTPONE)
 
 
@@ -58,6 +61,7 @@ class Settler:
 
     def put(self, ended: Ended) -> None:
         """Have a job settled as it ended."""
+        self._note(ended)
         self._outbox.put(ended)
 
     def stop(self) -> None:
@@ -74,15 +78,24 @@ class Settler:
         link = Link(self._alias, "settler")
         while not (self._stopping or self._abandoned.is_set()):
             if group := self._group():
-                self.settle_group(group, link)
+                self._settle(group, link)
         link.close()
 
     def _group(self) -> list[Ended]:
-        """Wait for something to settle; return it with what came meanwhile."""
+        """Wait for something to settle; return it with what comes soon after."""
         group = [] if (first := self._taken(block=True)) is None else [first]
-        if group and self._outbox.empty():
-            time.sleep(LINGER)
-        while group and len(group) < MOST:
+        until = time.monotonic() + LINGER_MOST
+        while group and len(group) < MOST and not self._stopping:
+            if self._outbox.empty():
+                time.sleep(LINGER)
+            if not self._take_more(group) or time.monotonic() > until:
+                break
+        return group
+
+    def _take_more(self, group: list[Ended]) -> bool:
+        """Add what waits in the outbox; return whether that was anything."""
+        before = len(group)
+        while len(group) < MOST:
             try:
                 ended = self._taken(block=False)
             except queue.Empty:
@@ -90,7 +103,7 @@ class Settler:
             if ended is None:
                 break
             group.append(ended)
-        return group
+        return len(group) > before
 
     def _taken(self, *, block: bool) -> Ended | None:
         ended = self._outbox.get(block)
@@ -98,6 +111,18 @@ class Settler:
         return ended
 
     def settle_group(self, group: Sequence[Ended], link: Link) -> None:
+        """Settle what ended, on the calling thread."""
+        for ended in group:
+            self._note(ended)
+        self._settle(group, link)
+
+    def _note(self, ended: Ended) -> None:
+        """Learn from a run time at once: the next claim comes before the settlement."""
+        held, _, seconds = ended
+        if seconds is not None and held.fault is not Fault.UNKNOWN:
+            self._pace.ran(seconds)
+
+    def _settle(self, group: Sequence[Ended], link: Link) -> None:
         """Settle what ended, however often that must be tried; count it."""
         pairs = [self._judged(ended) for ended in group]
         open_ones = [pair for pair in pairs if not (pair[0].is_settled or pair[0].is_lost)]
@@ -173,8 +198,7 @@ class Settler:
             logger.exception("%s: its error cannot be judged.", held.job, extra=about(held.job))
             delay = wait_after(held.options.backoff, held.job.attempts)
             outcome = settle.nacked(held.job, Failure.of(problem), delay)
-        if outcome.move is not moves.POSTPONE:
-            self._pace.ran(seconds)
-            if error is not None and not held.is_lost and not issubclass(type(error), Snooze):
-                log_failure(held, error)
+        is_told = held.is_lost or outcome.move is moves.POSTPONE
+        if error is not None and not is_told and not issubclass(type(error), Snooze):
+            log_failure(held, error)
         return held, outcome, seconds
