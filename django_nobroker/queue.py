@@ -1,7 +1,10 @@
 """Queue: a name, its options, and the transitions as methods.
 
 It holds no connection and no state but the expired leases it has seen, so it may be made where
-it is used and shared between threads. Its base classes read (`reading`) and hold (`leasing`).
+it is used and shared between threads. One that leases by hand, with no worker beside it, must
+live longer than a visibility timeout: it ends a lease that it has seen expired so long ago.
+
+Its base classes read (`reading`) and hold (`leasing`).
 """
 
 from __future__ import annotations
