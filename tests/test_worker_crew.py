@@ -86,7 +86,7 @@ class DeathTests(CrewCase):
 
     def test_of_the_settler(self):
         error = Death()
-        with dying(Settler, "settle_group", error=error):
+        with dying(Settler, "_settle", error=error):
             job = self.ends_with(error, lambda job: None)
         self.assertEqual(job.state, "leased")
 
