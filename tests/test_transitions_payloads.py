@@ -57,4 +57,8 @@ class LargeTests(TestCase):
         self.addCleanup(delattr, connection, "_nobroker_packet")
         with self.assertRaisesMessage(SerializationError, "max_allowed_packet"):
             Queue().enqueue("x" * 3_000_000)
+        # Not the longest of them, but the largest as part of a statement.
+        payloads = ["x" * 1_500_000, '"' * 600_000]
+        with self.assertRaisesMessage(SerializationError, "max_allowed_packet"):
+            Queue().enqueue_many(payloads)
         self.assertTrue(Queue().enqueue("x" * 1_900_000).id)

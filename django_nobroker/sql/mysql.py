@@ -61,7 +61,7 @@ class MySQL(BatchDialect):
             return None
 
     def insert(self, connection: Any, new: NewJobs) -> list[Job]:
-        largest = max(new.payloads, key=len)
+        largest = max(new.payloads, key=escaped_size)
         self._refuse(connection, largest, f"A payload for queue {new.columns['queue']}")
         return super().insert(connection, new)
 
