@@ -45,27 +45,42 @@ def parse():
     )
     parser.add_argument("labels", nargs="*", help="dotted names; without any, the whole suite")
     parser.add_argument("--database", choices=(*DATABASES, "all"), default="sqlite")
-    parser.add_argument("--django", choices=bootstrap.DJANGOS, help="default: the newest")
+    add_choices(parser, bootstrap.DJANGOS)
     parser.add_argument("--sql", choices=("base",), help="force the plain ORM path")
     parser.add_argument(
         "--parallel", type=int, metavar="N", help="processes; default: one per core"
     )
     parser.add_argument("--failfast", action="store_true", help="stop at the first failure")
+    return parser.parse_args()
+
+
+def add_choices(parser, djangos):
+    """Add what every run of tests can be told, Django's own included."""
+    parser.add_argument("--django", choices=djangos, help="default: the newest")
     parser.add_argument("-k", action="append", dest="patterns", help="only tests that match")
     parser.add_argument("-v", "--verbosity", type=int, choices=range(4), default=1)
     parser.add_argument(
         "--no-bootstrap", action="store_true", help="use the Python that runs this as it is"
     )
-    return parser.parse_args()
+
+
+def choose(database, directory, sql=None):
+    """Choose settings, database and SQL for this process and those that it starts."""
+    os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
+    os.environ["NOBROKER_TEST_DATABASE"] = database
+    os.environ["NOBROKER_TEST_SQL"] = sql or ""
+    os.environ["NOBROKER_TEST_DIR"] = str(directory)
+    os.environ["NOBROKER_TEST_RUN"] = secrets.token_hex(4)
+
+
+def name_patterns(options):
+    """Return what the names of the tests must match, as Django's runner wants it."""
+    return [p if "*" in p else f"*{p}*" for p in options.patterns or ()] or None
 
 
 def run_here(options, directory):
     """Run the suite on one database, in this process; return the three counts."""
-    os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
-    os.environ["NOBROKER_TEST_DATABASE"] = options.database
-    os.environ["NOBROKER_TEST_SQL"] = options.sql or ""
-    os.environ["NOBROKER_TEST_DIR"] = directory
-    os.environ["NOBROKER_TEST_RUN"] = secrets.token_hex(4)
+    choose(options.database, directory, options.sql)
     import django
 
     import tests  # noqa: F401 - from here on, warnings are errors
@@ -79,7 +94,7 @@ def run_here(options, directory):
         verbosity=options.verbosity,
         interactive=False,
         failfast=options.failfast,
-        test_name_patterns=[p if "*" in p else f"*{p}*" for p in options.patterns or ()] or None,
+        test_name_patterns=name_patterns(options),
         parallel=parallel,
     )
     try:

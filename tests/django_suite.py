@@ -11,7 +11,6 @@ which are counted as skipped. The last line says `N passed, N failed, N skipped`
 import argparse
 import ast
 import os
-import secrets
 import subprocess
 import sys
 import tarfile
@@ -23,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[0] = str(ROOT)  # instead of tests/, whose modules are to be found in their package only
 
 import bootstrap  # noqa: E402
+import runtests  # noqa: E402
 
-DATABASES = ("sqlite", "postgresql", "mysql")
 DJANGOS = [version for version in bootstrap.DJANGOS if version != "5.2"]
 # The modules of Django's backends that ours stand in for; tests without them run unchanged.
 BACKENDS = ("django.tasks.backends.dummy", "django.tasks.backends.immediate")
@@ -100,22 +99,14 @@ def parse():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--database", choices=DATABASES, default="sqlite")
-    parser.add_argument("--django", choices=DJANGOS, help="default: the newest")
-    parser.add_argument("-k", action="append", dest="patterns", help="only tests that match")
-    parser.add_argument("-v", "--verbosity", type=int, choices=range(4), default=1)
-    parser.add_argument(
-        "--no-bootstrap", action="store_true", help="use the Python that runs this as it is"
-    )
+    parser.add_argument("--database", choices=runtests.DATABASES, default="sqlite")
+    runtests.add_choices(parser, DJANGOS)
     return parser.parse_args()
 
 
 def run_here(options, directory):
     """Run the tests on one database, in this process; return the three counts."""
-    os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
-    os.environ["NOBROKER_TEST_DATABASE"] = options.database
-    os.environ["NOBROKER_TEST_DIR"] = str(directory)
-    os.environ["NOBROKER_TEST_RUN"] = secrets.token_hex(4)
+    runtests.choose(options.database, directory)
     import django
     from django.conf import settings
 
@@ -131,7 +122,7 @@ def run_here(options, directory):
         verbosity=options.verbosity,
         interactive=False,
         buffer=True,
-        test_name_patterns=[p if "*" in p else f"*{p}*" for p in options.patterns or ()] or None,
+        test_name_patterns=runtests.name_patterns(options),
     )
     try:
         package = unpacked(downloaded(django.__version__, directory), directory)
