@@ -159,6 +159,56 @@ class PassingTests(TransactionTestCase):
         self.assertEqual(batch.answer(), {self.free.id})
 
 
+class OtherRowsTests(TransactionTestCase):
+    """A change to many jobs waits for no row but theirs, however small the table is.
+
+    Whoever passes by rows of others and waits for them is one half of a deadlock.
+    """
+
+    def setUp(self):
+        if connection.vendor == "sqlite":
+            self.skipTest("SQLite has one writer: all wait for it")
+        self.jobs = queue.enqueue_many(range(40))
+        self.held = self.jobs[20]
+        others = [job.pk for job in self.jobs if job is not self.held]
+        self.others = queue.jobs.filter(pk__in=others)
+
+    def finished(self):
+        transitions.cancel(queue.jobs)
+        rows.age(*self.jobs)
+
+    def test_no_change_waits_for_the_row_of_another(self):
+        changes = {
+            "cancel": lambda: transitions.cancel(self.others),
+            "requeue": lambda: transitions.requeue(self.others),
+            "edit": lambda: transitions.edit(self.others, priority=7),
+            "delete": lambda: transitions.delete(self.others),
+        }
+        for name, change in changes.items():
+            with self.subTest(change=name), transaction.atomic():
+                list(queue.jobs.filter(pk=self.held.pk).select_for_update())
+                self.assertEqual(Elsewhere(change).answer(), 39)
+
+    def test_nor_does_pruning_with_the_attempts(self):
+        self.finished()
+        for job in self.jobs:
+            Attempt.objects.create(job_id=job.id, fence=1, number=1)
+        with transaction.atomic():
+            list(queue.jobs.filter(pk=self.held.pk).select_for_update())
+            removed = Elsewhere(transitions.prune, queue.alias, OPTIONS, {}).answer()
+            self.assertEqual(removed, 39)
+        self.assertEqual(Attempt.objects.get().job_id, self.held.id)
+
+    def test_nor_do_verdicts_of_several_kinds(self):
+        leased = queue.lease(20)
+        verdicts = [settle.acked(job) for job in leased[::2]]
+        verdicts += [settle.released(job) for job in leased[1::2]]
+        with transaction.atomic():
+            list(queue.jobs.filter(pk=self.held.pk).select_for_update())
+            settled = Elsewhere(settle.apply, queue.alias, verdicts).answer()
+            self.assertEqual(settled, {job.id for job in leased})
+
+
 class LostInTransactionTests(TransactionTestCase):
     def test_late_ack_takes_the_effects_with_it(self):
         """The manual form of exactly once: what the handler wrote beside it is rolled back."""

@@ -18,6 +18,7 @@ from django.db.models.functions import Greatest
 from ..clock import Ahead, Now
 from ..fields import UTCDateTimeField
 from ..models import Job, JobQuerySet, State
+from .chosen import ChosenRows
 from .moves import Move, Row
 from .rows import LEASED
 
@@ -85,7 +86,7 @@ class Problem(NamedTuple):
     hint: str
 
 
-class Dialect:
+class Dialect(ChosenRows):
     """The plain ORM path. Untested on databases other than the three that override it."""
 
     # Shown in messages and by the worker's first line.

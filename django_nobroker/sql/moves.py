@@ -85,9 +85,13 @@ def filled(params: Sequence[Any], values: Row) -> list[Any]:
 @lru_cache
 def assignments(alias: str, move: Move, given: type[GivenColumn]) -> tuple[str, tuple[Any, ...]]:
     """Compile what stands behind SET in an UPDATE of the job table."""
-    connection: Any = connections[alias]
-    query: Any = Job._base_manager.using(alias).all().query.chain(UpdateQuery)
-    query.add_update_values(move.in_terms_of(given))
+    return compile_assignments(connections[alias], move.in_terms_of(given))
+
+
+def compile_assignments(connection: Any, values: dict[str, Any]) -> tuple[str, tuple[Any, ...]]:
+    """Compile what stands behind SET in an UPDATE of the job table to these values."""
+    query: Any = Job._base_manager.using(connection.alias).all().query.chain(UpdateQuery)
+    query.add_update_values(values)
     sql, params = query.get_compiler(connection=connection).as_sql()
     head = f"UPDATE {connection.ops.quote_name(Job._meta.db_table)} SET "
     return sql.removeprefix(head), tuple(params)

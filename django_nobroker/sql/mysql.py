@@ -11,10 +11,10 @@ from django.db import Error, IntegrityError, transaction
 from ..exceptions import SerializationError
 from ..models import Job
 from .base import Claim, Lane, NewJobs, Problem
-from .bulk import BatchDialect
 from .keys import one_at_a_time
 from .moves import GivenParameter, Move, assignments, filled
-from .mysql_statements import CANDIDATES, LANES, LOCK, MOVE
+from .mysql_chosen import ChosenByPrimaryKey, is_read_committed
+from .mysql_statements import AMEND, CANDIDATES, LANES, MOVE
 from .packets import SMALL, escaped_size, packets, parts, row_size
 from .rows import LEASED, future_columns, layout, read
 
@@ -40,7 +40,7 @@ class _SomeLost(Exception):
     """Not all rows of a batch were still held."""
 
 
-class MySQL(BatchDialect):
+class MySQL(ChosenByPrimaryKey):
     """No RETURNING from UPDATE, READ COMMITTED for every claim."""
 
     name = "MySQL"
@@ -115,22 +115,9 @@ class MySQL(BatchDialect):
             if jobs:
                 sets, params = assignments(alias, move, GivenParameter)
                 ids = ", ".join(str(job.id) for job in jobs)
-                cursor.execute(
-                    f"UPDATE {table} FORCE INDEX (PRIMARY) SET {sets} WHERE id IN ({ids})",
-                    filled(params, claim.given),
-                )
+                amend = AMEND.format(table=table, sets=sets, ids=ids)
+                cursor.execute(amend, filled(params, claim.given))
             return jobs
-
-    def read_committed(self, connection: Any) -> Any:
-        """Return a transaction that locks only the rows it takes.
-
-        Under REPEATABLE READ a claim locks the gaps between its rows as well, and blocks
-        every INSERT into the lane.
-        """
-        if not is_read_committed(connection) and not connection.in_atomic_block:
-            with connection.cursor() as cursor:
-                cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        return transaction.atomic(using=connection.alias)
 
     def move_batch(
         self, connection: Any, move: Move, rows: Sequence[Any], sets: str, params: Sequence[Any]
@@ -146,7 +133,9 @@ class MySQL(BatchDialect):
                 # The count does not say which: undone, and done again for those still held.
                 pass
         with self.read_committed(connection):
-            rows = self._locked(connection, rows, " SKIP LOCKED" if move.skip_locked else "")
+            ids = [row["id"] for row in rows]
+            fences = self.lock_jobs(connection, ids, skip_locked=move.skip_locked)
+            rows = [row for row in rows if fences.get(row["id"]) == row["fence"]]
             self._update(connection, move, rows, sets, params)
         return {row["id"] for row in rows}
 
@@ -166,9 +155,6 @@ class MySQL(BatchDialect):
         with connection.cursor() as cursor:
             cursor.execute(f"OPTIMIZE TABLE {self.table(connection)}")
             cursor.fetchall()
-
-    def has_one_snapshot(self, connection: Any) -> bool:
-        return not is_read_committed(connection)
 
     def is_newer_row(self, error: Error) -> bool:
         return bool(error.args) and error.args[0] == NEWER_ROW
@@ -223,14 +209,6 @@ class MySQL(BatchDialect):
             cursor.execute(sql, [json.dumps(move.values(rows), ensure_ascii=False), *params])
             return int(cursor.rowcount)
 
-    def _locked(self, connection: Any, rows: Sequence[Any], skip: str = "") -> list[Any]:
-        """Lock the rows that still have the fence given; return those."""
-        ids = ", ".join(str(row["id"]) for row in rows)
-        with connection.cursor() as cursor:
-            cursor.execute(LOCK.format(table=self.table(connection), ids=ids, skip=skip))
-            held = set(cursor.fetchall())
-        return [row for row in rows if (row["id"], row["fence"]) in held]
-
     def _packet(self, connection: Any) -> int:
         """Return the largest statement in bytes that the server takes, less some for its words."""
         found = connection.__dict__.get("_nobroker_packet")
@@ -239,9 +217,3 @@ class MySQL(BatchDialect):
                 cursor.execute("SELECT @@max_allowed_packet")
                 found = connection._nobroker_packet = cursor.fetchone()[0] - 16 * 1024
         return int(found)
-
-
-def is_read_committed(connection: Any) -> bool:
-    """Return whether the transactions of a connection are READ COMMITTED, as Django has them."""
-    options = connection.settings_dict["OPTIONS"]
-    return str(options.get("isolation_level", "read committed")).lower() == "read committed"

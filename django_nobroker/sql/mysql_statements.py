@@ -18,3 +18,7 @@ STRAIGHT_JOIN {table} FORCE INDEX (PRIMARY)
 SET {sets}"""
 LOCK = """SELECT id, fence FROM {table} FORCE INDEX (PRIMARY)
   WHERE id IN ({ids}) ORDER BY id FOR UPDATE{skip}"""
+AMEND = "UPDATE {table} FORCE INDEX (PRIMARY) SET {sets} WHERE id IN ({ids})"
+# A DELETE that is given the ids scans a small table, FORCE INDEX or not.
+FORGET = """DELETE {table} FROM JSON_TABLE('[{ids}]', '$[*]' COLUMNS (given_id BIGINT PATH '$'))
+  AS given STRAIGHT_JOIN {table} FORCE INDEX (PRIMARY) ON {table}.id = given.given_id"""

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 
-from django.db import connections, transaction
+from django.db import connections
 from django.db.models import FloatField, Value
 from django.db.models.functions import Random
 
@@ -19,7 +19,6 @@ from ..clock import Ahead, Now
 from ..durations import seconds_of
 from ..exceptions import QueueError
 from ..models import JobQuerySet, QueueControl, State, fence_after
-from . import settle
 from .enqueue import Terms
 from .notices import EVERY_QUEUE, announce
 from .repeats import repeated
@@ -115,7 +114,8 @@ def delete(jobs: JobQuerySet, *, states: Sequence[str] | None = None) -> int:
     """Delete jobs in the given states (None: in any) with their attempts; return how many."""
     if states is not None:
         jobs = jobs.filter(state__in=states)
-    return _by_ids(jobs, settle.forget_these)
+    dialect = sql.dialect(connections[jobs.db])
+    return _by_ids(jobs, lambda ids: dialect.forget(jobs, ids))
 
 
 def compact(alias: str, jobs: JobQuerySet) -> CompactionResult:
@@ -148,27 +148,19 @@ def resume(alias: str, queue: str) -> bool:
 
 
 def _in_batches(jobs: JobQuerySet, **values: Any) -> int:
-    return _by_ids(jobs, lambda batch: batch.order_by().update(**values))
+    dialect = sql.dialect(connections[jobs.db])
+    return _by_ids(jobs, lambda ids: dialect.amend(jobs, ids, values))
 
 
-def _by_ids(jobs: JobQuerySet, change: Callable[[JobQuerySet], int]) -> int:
+def _by_ids(jobs: JobQuerySet, change: Callable[[list[int]], int]) -> int:
     """Change jobs by the batch, each in a transaction of its own, repeated after a conflict."""
+    dialect = sql.dialect(connections[jobs.db])
     changed = 0
     after = 0
     while ids := _next(jobs, after):
         after = ids[-1]
-        changed += repeated(jobs.db, partial(_locked, jobs.filter(pk__in=ids), change))
+        changed += repeated(jobs.db, partial(dialect.change_held, jobs, ids, change))
     return changed
-
-
-def _locked(jobs: JobQuerySet, change: Callable[[JobQuerySet], int]) -> int:
-    with transaction.atomic(using=jobs.db):
-        if connections[jobs.db].features.has_select_for_update:
-            # In the order of the ids. Elsewhere the first statement must be the write: SQLite
-            # refuses one that comes after a read if others wrote in between.
-            held = jobs.order_by("pk").select_for_update().values_list("pk", flat=True)
-            jobs = jobs.filter(pk__in=list(held))
-        return change(jobs)
 
 
 def _next(jobs: JobQuerySet, after: int) -> list[int]:

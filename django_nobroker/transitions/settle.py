@@ -15,7 +15,7 @@ from django.db import connections, transaction
 from .. import sql
 from ..exceptions import LeaseLost
 from ..failures import Failure
-from ..models import FENCE_LIMIT, Attempt, Job, JobQuerySet, State
+from ..models import FENCE_LIMIT, Attempt, Job, State
 from ..sql import Move
 from .moves import ACK, BURY, EXTEND, POSTPONE, PROGRESS, RELEASE, RENEW, RETRY, SNOOZE
 from .repeats import repeated
@@ -90,7 +90,9 @@ def apply(alias: str, verdicts: Iterable[Verdict]) -> set[int]:
     settled: set[int] = set()
     with transaction.atomic(using=alias):
         if len(groups) > 1:
-            _lock(alias, [verdict.job.id for group in groups.values() for verdict in group])
+            # In the order of the ids, as everybody does: one move alone does so itself.
+            ids = [verdict.job.id for group in groups.values() for verdict in group]
+            sql.dialect(connections[alias]).lock_jobs(connections[alias], ids)
         for name in sorted(groups):
             settled |= _apply(alias, groups[name])
     return settled
@@ -160,14 +162,6 @@ def lease_lost(alias: str, job: Job) -> LeaseLost:
     )
 
 
-def _lock(alias: str, ids: Sequence[int]) -> None:
-    """Lock rows in the order of their ids, as everybody does: one move alone does so itself."""
-    # Elsewhere the first statement must be a write: SQLite refuses one that comes after a read.
-    if connections[alias].features.has_select_for_update:
-        rows = Job.objects.using(alias).filter(pk__in=ids).order_by("pk")
-        list(rows.select_for_update().values_list("pk", flat=True))
-
-
 def _apply(alias: str, verdicts: list[Verdict]) -> set[int]:
     moved = _move(alias, verdicts[0].move, verdicts)
     failed = [verdict for verdict in verdicts if verdict.failure and verdict.job.id in moved]
@@ -176,27 +170,13 @@ def _apply(alias: str, verdicts: list[Verdict]) -> set[int]:
         Attempt.objects.using(alias).bulk_create(map(_attempt, failed), batch_size=ATTEMPTS)
     forgotten = [v.job.id for v in verdicts if v.forget and v.job.id in moved]
     if forgotten:
-        forget(alias, forgotten)
+        sql.dialect(connections[alias]).forget(Job.objects.using(alias), forgotten)
     return moved
 
 
 def _move(alias: str, move: Move, verdicts: list[Verdict]) -> set[int]:
     connection = connections[alias]
     return sql.dialect(connection).move(connection, move, [verdict.row for verdict in verdicts])
-
-
-def forget(alias: str, ids: Sequence[int]) -> int:
-    """Delete jobs that this transaction has locked, with their attempts; return how many."""
-    return forget_these(Job.objects.using(alias).filter(pk__in=ids)) if ids else 0
-
-
-def forget_these(jobs: JobQuerySet) -> int:
-    """Delete jobs with their attempts; return how many."""
-    alias = jobs.db
-    attempts = Attempt.objects.using(alias).filter(job__in=jobs.order_by())
-    attempts._raw_delete(alias)
-    # None when the conditions cannot be met by any row.
-    return jobs.order_by()._raw_delete(alias) or 0
 
 
 def _attempt(verdict: Verdict) -> Attempt:

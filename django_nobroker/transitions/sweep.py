@@ -162,12 +162,10 @@ def prune(
     ids = list(outlived.values_list("pk", flat=True)[:limit])
     if not ids:
         return 0
-    features = connections[alias].features
-    with transaction.atomic(using=alias):
-        held = outlived.filter(pk__in=ids).select_for_update(
-            skip_locked=features.has_select_for_update_skip_locked
-        )
-        return settle.forget(alias, list(held.values_list("pk", flat=True)))
+    dialect = sql.dialect(connections[alias])
+    return dialect.change_held(
+        outlived, ids, lambda held: dialect.forget(outlived, held), skip_locked=True
+    )
 
 
 def _outlived(default: QueueOptions, queues: dict[str, QueueOptions]) -> Q:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 from django.db import Error, IntegrityError, transaction
@@ -90,9 +89,10 @@ class Ledger:
         with self._lock:
             taken, self._minutes = self._minutes, {}
         try:
-            with transaction.atomic(using=alias):
-                for (queue, minute), tally in sorted(taken.items(), key=itemgetter(0)):
-                    add_to_minute(alias, queue, minute, tally)
+            # Each on its own: two workers that hold one row and want another's would deadlock.
+            for queue, minute in sorted(taken):
+                add_to_minute(alias, queue, minute, taken[queue, minute])
+                del taken[queue, minute]
         except Error:
             with self._lock:
                 for key, tally in taken.items():
