@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -46,17 +46,20 @@ def made(args: Sequence[Any], kwargs: Mapping[str, Any], run_after: datetime | N
     return Call(args=plain["args"], kwargs=plain["kwargs"], run_after=run_after)
 
 
-def read(text: str, where: str) -> Call:
-    """Return the call that a payload describes; raise SerializationError for any other payload."""
+def read(text: str, where: Callable[[], str]) -> Call:
+    """Return the call that a payload describes; raise SerializationError for any other payload.
+
+    `where` names the payload in errors.
+    """
     payload = payloads.decode(text, where)
     if payloads.is_too_deep(text):
-        raise SerializationError(f"{where} is nested too deeply.")
+        raise SerializationError(f"{where()} is nested too deeply.")
     if not isinstance(payload, dict):
         payload = {"args": None}
     args, kwargs = payload.get("args", []), payload.get("kwargs", {})
     if not (isinstance(args, list) and isinstance(kwargs, dict)):
         raise SerializationError(
-            f'{where} is not that of a task: {{"args": [...], "kwargs": {{...}}}} is wanted.'
+            f'{where()} is not that of a task: {{"args": [...], "kwargs": {{...}}}} is wanted.'
         )
     return Call(args, kwargs, _time(payload.get("run_after")))
 
@@ -68,7 +71,7 @@ def stored(call: Call) -> str:
 
 def read_result(text: str | None) -> Any:
     """Return the value that a result's JSON text holds."""
-    return None if text is None else payloads.decode(text, "the result")
+    return None if text is None else payloads.decode(text, lambda: "the result")
 
 
 def stored_result(value: Any) -> str:

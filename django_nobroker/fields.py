@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import models
+from django.db.models.query_utils import DeferredAttribute
 from django.utils import timezone
 
 if TYPE_CHECKING:
@@ -28,6 +29,30 @@ BYTEWISE = {
 }
 
 
+# The key in the __dict__ of an instance under which columns wait to be converted.
+LATE = "_late"
+
+
+class ReadLate(DeferredAttribute):
+    """A column that an instance may hold as the driver gave it, and that is converted when read.
+
+    A worker reads few of the columns of the jobs that it leases by the thousand. What it holds
+    is under LATE: a mapping of names to places, and the row.
+    """
+
+    def __get__(self, instance: Any, cls: Any = None) -> Any:
+        if instance is None:
+            return self
+        values = instance.__dict__
+        name = self.field.attname
+        # What has been read or set is found without a call of this descriptor.
+        if name not in values and (late := values.get(LATE)) is not None and name in late[0]:
+            places, row = late
+            field: Any = self.field
+            values[name] = field.from_raw(row[places[name]])
+        return super().__get__(instance, cls)
+
+
 class UTCDateTimeField(DateTimeField):
     """An instant: aware and in UTC in Python, whatever USE_TZ and any TIME_ZONE say.
 
@@ -35,17 +60,25 @@ class UTCDateTimeField(DateTimeField):
     """
 
     is_text = False
+    descriptor_class = ReadLate
+
+    @staticmethod
+    def from_raw(value: Any) -> datetime | None:
+        """Return the instant for what the driver gave for a time without a zone, in UTC."""
+        if value is None:
+            return None
+        instant = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+        return instant.replace(tzinfo=UTC)
 
     def from_db_value(
         self, value: Any, expression: Any, connection: BaseDatabaseWrapper
     ) -> datetime | None:
-        if value is None:
-            return None
-        instant = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-        if connection.features.supports_timezones and timezone.is_aware(instant):
-            return instant.astimezone(UTC)
+        is_instant = connection.features.supports_timezones and isinstance(value, datetime)
+        if is_instant and timezone.is_aware(value):
+            instant: datetime = value.astimezone(UTC)
+            return instant
         # Stored without a zone, in UTC: a zone that the backend put on is a guess.
-        return instant.replace(tzinfo=UTC)
+        return self.from_raw(value)
 
     def get_prep_value(self, value: Any) -> Any:
         value = self.to_python(value)
@@ -81,6 +114,7 @@ class BytewiseMixin:
     """
 
     is_text = True
+    descriptor_class: Any = ReadLate
 
     def db_parameters(self, connection: BaseDatabaseWrapper) -> dict[str, Any]:
         parameters: dict[str, Any] = super().db_parameters(connection)  # type: ignore[misc]
@@ -92,12 +126,17 @@ class BytewiseMixin:
             sql = f"CAST({sql} AS BLOB)"
         return sql, params
 
-    def from_db_value(
-        self, value: Any, expression: Any, connection: BaseDatabaseWrapper
-    ) -> str | None:
+    @staticmethod
+    def from_raw(value: Any) -> str | None:
+        """Return the text for what the driver gave: bytes that are no UTF-8 are shown escaped."""
         if isinstance(value, bytes):
             return value.decode(errors="backslashreplace")
         return value if value is None else str(value)
+
+    def from_db_value(
+        self, value: Any, expression: Any, connection: BaseDatabaseWrapper
+    ) -> str | None:
+        return self.from_raw(value)
 
 
 class KeyField(BytewiseMixin, CharField):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Never
 
 from .exceptions import SerializationError
@@ -42,15 +42,15 @@ def encode(value: Any, where: str = "payload") -> str:
     )
 
 
-def decode(text: str, where: str = "payload") -> Any:
-    """Return the value that `text` holds.
+def decode(text: str, where: Callable[[], str] = lambda: "payload") -> Any:
+    """Return the value that `text` holds; `where` names it in errors.
 
     Raises SerializationError for text that is not JSON; NaN and Infinity are not JSON.
     """
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return _DECODER.decode(text)
     except (ValueError, TypeError, RecursionError) as error:
-        raise SerializationError(f"{where} is not JSON: {error}.") from None
+        raise SerializationError(f"{where()} is not JSON: {error}.") from None
 
 
 def is_too_deep(text: str) -> bool:
@@ -60,6 +60,10 @@ def is_too_deep(text: str) -> bool:
 
 def _refuse_constant(name: str) -> Never:
     raise ValueError(f"{name} is not a JSON value")
+
+
+# Made once: json.loads() would make one for each payload.
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _depth(text: str) -> int:

@@ -67,7 +67,7 @@ def _next(jobs: JobQuerySet, after: int) -> Iterator[tuple[int, str]]:
 
 def _misfit(pk: int, text: str, signature: inspect.Signature) -> str | None:
     try:
-        call = calls.read(text, "the payload")
+        call = calls.read(text, lambda: "the payload")
         signature.bind(*call.args, **call.kwargs)
     except (SerializationError, TypeError) as error:
         return str(error)

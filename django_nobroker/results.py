@@ -106,7 +106,7 @@ def _missing(*args: Any, **kwargs: Any) -> None:
 
 def _read(job: Job, history: Sequence[Attempt]) -> TaskResult[..., Any]:
     try:
-        call = calls.read(job.payload_text, f"payload of {job}")
+        call = calls.read(job.payload_text, lambda: f"payload of {job}")
     except SerializationError:
         # Its error says so; what there is of it is still to be seen.
         call = Call()
@@ -119,7 +119,7 @@ def _read(job: Job, history: Sequence[Attempt]) -> TaskResult[..., Any]:
 
 def _return_value(job: Job) -> Any:
     try:
-        return payloads.decode(job.result or "null", f"result of {job}")
+        return payloads.decode(job.result or "null", lambda: f"result of {job}")
     except SerializationError:
         return job.result
 

@@ -214,7 +214,7 @@ def _fits(
         return True
     if not job.task:
         return False
-    call = calls.read(job.payload_text, f"payload of {job}")
+    call = calls.read(job.payload_text, lambda: f"payload of {job}")
     wanted = calls.made(args or [], kwargs or {}, None)
     return (args is None or call.args == wanted.args) and (
         kwargs is None or call.kwargs == wanted.kwargs

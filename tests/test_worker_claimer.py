@@ -55,7 +55,7 @@ class RoomTests(Quiet, TestCase):
         self.assertEqual(len(bench.claimer.claim()), 1)
 
     def test_none_ahead_of_a_job_that_goes_on_and_on(self):
-        self.fill(700)
+        self.fill(2500)
         bench = Bench(concurrency=2)
         for _ in range(3):
             claimed = bench.claimer.claim()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.db import models
@@ -111,6 +111,8 @@ class Job(models.Model):
     lease_lost = False
     # The fence that this instance was given when it was leased; None for one that was only read.
     held_fence: int | None = None
+    # The columns that wait to be converted: their places, and the row. See fields.ReadLate.
+    _late: tuple[Mapping[str, int], Sequence[Any]] = ({}, ())
     # What a handler made of its own job, by Queue.ack() or Queue.nack().
     verdict_by_hand: Any = None
 
@@ -199,7 +201,14 @@ class Job(models.Model):
         from_queryset: models.QuerySet[Job] | None = None,
     ) -> None:
         """Read the row again, or what of it was not loaded: where it was written, not a replica."""
+        # Django takes what waits to be converted for what was never loaded.
+        for name in self._late[0]:
+            getattr(self, name)
         super().refresh_from_db(using or self._state.db, fields, from_queryset)
+
+    def holds(self, name: str) -> bool:
+        """Return whether a column is at hand, so that reading it costs no query."""
+        return name in self.__dict__ or name in self._late[0]
 
     @property
     def lease_fence(self) -> int:
@@ -216,7 +225,8 @@ class Job(models.Model):
         text = self.payload_text
         cached = self.__dict__.get("_payload")
         if cached is None or cached[0] is not text:
-            cached = self.__dict__["_payload"] = (text, payloads.decode(text, f"payload of {self}"))
+            value = payloads.decode(text, lambda: f"payload of {self}")
+            cached = self.__dict__["_payload"] = (text, value)
         return cached[1]
 
 

@@ -6,12 +6,13 @@ A state stands in these statements as a literal: as a parameter it could not use
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 from ..models import Job
 from .base import Claim, Dialect, Lane, NewJobs
 from .moves import GivenColumn, GivenParameter, Move, assignments, compile_expression, filled
-from .rows import LEASED, instance, layout, read
+from .rows import LEASED, instance, layout, read, values_of
 
 DEFAULTS: dict[str, Any] = {
     "task": "",
@@ -71,6 +72,8 @@ class BatchDialect(Dialect):
     """One statement for many rows. The databases fill in the words that differ."""
 
     now = "?"
+    # A column of a time, given in UTC and without a zone.
+    time = "{}"
     # Seconds from now until job.available_at.
     due_in = "?"
     # How the ids of a subquery are compared, and how its rows are locked.
@@ -121,7 +124,7 @@ class BatchDialect(Dialect):
 
     def lease(self, connection: Any, claim: Claim, move: Move) -> list[Job]:
         set_sql, set_params = assignments(connection.alias, move, GivenParameter)
-        columns = layout(connection.alias, LEASED)
+        columns = layout(connection.alias, LEASED, self.time)
         lane = claim.lane
         sql = LEASE.format(
             table=self.table(connection),
@@ -136,7 +139,8 @@ class BatchDialect(Dialect):
         where = [lane.queue, lane.priority, lane.lease_losses, claim.count]
         with connection.cursor() as cursor:
             cursor.execute(sql, [*filled(set_params, claim.given), *where])
-            return self.in_order(read(connection, columns, cursor.fetchall()))
+            rows = sorted(cursor.fetchall(), key=IN_LANE)
+        return read(connection.alias, columns, rows)
 
     def kinds(self, claim: Claim) -> str:
         """Return the condition that leaves out what this worker could not run."""
@@ -179,7 +183,7 @@ class BatchDialect(Dialect):
 
     def _insert_row(self, connection: Any, new: NewJobs, clause: str) -> Any:
         names, parts, params = self.column_values(connection, new)
-        returning = layout(connection.alias, RETURNED).select
+        returning = layout(connection.alias, RETURNED, self.time).select
         sql = (
             f"INSERT INTO {self.table(connection)} ({', '.join(['payload', *names])})"
             f" VALUES ({', '.join(['%s', *parts])}){clause} RETURNING {returning}"
@@ -190,8 +194,7 @@ class BatchDialect(Dialect):
 
     def _job(self, connection: Any, new: NewJobs, text: str, returned: Sequence[Any]) -> Job:
         if len(returned) > 1:
-            [known] = read(connection, layout(connection.alias, RETURNED), [returned])
-            values = {name: getattr(known, name) for name in RETURNED}
+            values = values_of(layout(connection.alias, RETURNED, self.time), returned)
         else:
             values = {"id": returned[0]}
         return instance(
@@ -199,4 +202,6 @@ class BatchDialect(Dialect):
         )
 
 
+# The order of a lane, among rows as they come.
+IN_LANE = itemgetter(LEASED.index("available_at"), LEASED.index("id"))
 RETURNED = ("id", "available_at", "created_at")

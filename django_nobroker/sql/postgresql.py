@@ -18,7 +18,9 @@ SERIALIZATION_FAILURE = "40001"
 DEADLOCK = "40P01"
 CONFLICTS = {SERIALIZATION_FAILURE, DEADLOCK, "55P03"}
 
-# Locks in the order of the ids, so that two batches never wait for each other in a circle.
+# Locks in the order of the ids, so that two batches never wait for each other in a circle. The
+# arrays are subqueries to keep their length from the planner: for a long one it would rather
+# scan the table than look up its rows by their ids.
 MOVE = """WITH given AS MATERIALIZED (
   SELECT batch.* FROM unnest({arrays}) AS batch({names})
   JOIN {table} AS held ON held.id = batch.given_id AND held.fence = batch.given_fence
@@ -46,6 +48,7 @@ class PostgreSQL(BatchDialect):
     has_notices = True
     has_local_settings = True
     now = "STATEMENT_TIMESTAMP()"
+    time = "({} AT TIME ZONE 'UTC')"
     due_in = "EXTRACT(EPOCH FROM job.available_at - STATEMENT_TIMESTAMP())"
     # A subquery behind IN may be run again for each row under a cached plan, and then leases
     # more than its LIMIT; an array is computed once.
@@ -78,13 +81,13 @@ class PostgreSQL(BatchDialect):
     ) -> set[int]:
         kinds = ["integer", "integer", *move.columns.values()]
         sql = MOVE.format(
-            arrays=", ".join(f"%s::{ARRAYS[kind]}" for kind in kinds),
+            arrays=", ".join(f"(SELECT %s::{ARRAYS[kind]})" for kind in kinds),
             names=", ".join(f"given_{name}" for name in ("id", "fence", *move.columns)),
             table=self.table(connection),
             skip=" SKIP LOCKED" if move.skip_locked else "",
             sets=sets,
         )
-        columns = [list(column) for column in zip(*move.values(rows), strict=True)]
+        columns = map(array, kinds, zip(*move.values(rows), strict=True))
         with connection.cursor() as cursor:
             cursor.execute(sql, [*columns, *params])
             return {pk for (pk,) in cursor.fetchall()}
@@ -170,6 +173,13 @@ class PostgreSQL(BatchDialect):
             part + ("" if name == "available_at" else types.get(name, "::text"))
             for name, part in zip(names, parts, strict=True)
         ]
+
+
+def array(kind: str, values: Sequence[Any]) -> Any:
+    """Return an array as a parameter: of numbers as its text, which the driver need not build."""
+    if kind == "text" and any(value is not None for value in values):
+        return list(values)
+    return "{" + ",".join("NULL" if value is None else repr(value) for value in values) + "}"
 
 
 def sqlstate(error: Error) -> str | None:

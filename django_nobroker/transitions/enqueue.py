@@ -108,7 +108,7 @@ def enqueue_many(alias: str, values: Iterable[Any], terms: Terms) -> list[Job]:
 
 def load_times(alias: str, jobs: Sequence[Job]) -> None:
     """Load when these jobs were written and are due, all with one query."""
-    missing = [job.id for job in jobs if "created_at" not in job.__dict__]
+    missing = [job.id for job in jobs if not job.holds("created_at")]
     if not missing:
         return
     rows = Job.objects.using(alias).filter(pk__in=missing)

@@ -24,7 +24,8 @@ from .repeats import repeated
 ATTEMPTS = 50
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: one is made for each job, and that would take three times as long.
+@dataclass(slots=True)
 class Verdict:
     """What is to become of one leased job."""
 
@@ -38,7 +39,7 @@ class Verdict:
     @property
     def row(self) -> dict[str, Any]:
         """The values that the move asks for."""
-        row = {"id": self.job.id, "fence": self.job.lease_fence, "losses": 0, **self.values}
+        row = {"id": self.job.id, "fence": self.job.lease_fence, **self.values}
         if self.failure is not None:
             row["error_class"] = self.failure.error_class
             row["last_error"] = self.failure.message

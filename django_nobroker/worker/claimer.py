@@ -72,9 +72,10 @@ class Claimer:
             return max(0, min(concurrency - len(self._holdings), self._left()))
         # One that runs long may be all that runs: then nothing is to wait behind it.
         ahead = 0 if self._holdings.is_stalled(AHEAD) else self._pace.prefetch()
-        # When most is used up, so that claims are few and large. Said before the look, so
-        # that a job which finishes in between is not missed.
-        self._holdings.wake_at = max(concurrency - 1, ahead // 4)
+        # When half is used up: claims are few and large, and the other half keeps the runners
+        # at work until the answer is there. Said before the look, so that a job which finishes
+        # in between is not missed.
+        self._holdings.wake_at = max(concurrency - 1, ahead // 2)
         unfinished = self._holdings.unfinished
         if unfinished > self._holdings.wake_at:
             return 0

@@ -104,6 +104,8 @@ class Holdings:
     def __init__(self, wake: Callable[[], None]) -> None:
         self._lock = threading.Lock()
         self._held: dict[tuple[int, int], Held] = {}
+        # By the number of the job, the lease taken in last.
+        self._latest: dict[int, Held] = {}
         self._unfinished = 0
         self._solo = 0
         self._moved_at = time.monotonic()
@@ -116,13 +118,12 @@ class Holdings:
     def add(self, held: Sequence[Held]) -> None:
         """Take in jobs that have just been leased; what is held of them from before is lost."""
         self._moved_at = time.monotonic()
-        again = {one.job.id for one in held}
-        for older in self.all():
-            if older.job.id in again:
+        for one in held:
+            if (older := self._latest.get(one.job.id)) is not None:
                 older.lose()
         with self._lock:
             for one in held:
-                self._held[one.key] = one
+                self._held[one.key] = self._latest[one.job.id] = one
                 self._unfinished += 1
                 self._solo += one.solo
 
@@ -144,6 +145,8 @@ class Holdings:
             for one in held:
                 if self._held.pop(one.key, None) is not None:
                     self._solo -= one.solo
+                    if self._latest.get(one.job.id) is one:
+                        del self._latest[one.job.id]
         if self.wake_when_settled:
             self._wake()
 

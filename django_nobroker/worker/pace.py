@@ -11,7 +11,7 @@ from ..models import Job
 
 # What may wait in this worker: seconds of work, jobs, and characters of payload.
 AHEAD = 0.1
-MOST = 500
+MOST = 1000
 MOST_TEXT = 32 * 1024 * 1024
 # A claim may grow so many fold over the one before: one quick job proves little.
 GROWTH = 8

@@ -73,7 +73,7 @@ class TaskHandler:
         from .. import results
 
         try:
-            call = calls.read(held.job.payload_text, f"payload of {held.job}")
+            call = calls.read(held.job.payload_text, lambda: f"payload of {held.job}")
         except SerializationError:
             held.fault = Fault.HOPELESS
             raise
