@@ -97,10 +97,13 @@ def compile_assignments(connection: Any, values: dict[str, Any]) -> tuple[str, t
     return sql.removeprefix(head), tuple(params)
 
 
+def job_compiler(connection: Any) -> Any:
+    """Return the compiler of a query of the job table on this database."""
+    return Job._base_manager.using(connection.alias).all().query.get_compiler(connection=connection)
+
+
 def compile_expression(connection: Any, expression: Any) -> tuple[str, list[Any]]:
     """Compile an expression that uses no column but the job table's."""
-    query = Job._base_manager.using(connection.alias).all().query
-    sql, params = query.get_compiler(connection=connection).compile(
-        expression.resolve_expression(query)
-    )
+    compiler = job_compiler(connection)
+    sql, params = compiler.compile(expression.resolve_expression(compiler.query))
     return sql, list(params)

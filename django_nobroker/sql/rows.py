@@ -17,7 +17,7 @@ from django.db.models.base import ModelState
 
 from ..fields import LATE
 from ..models import Job
-from .moves import GivenParameter, Move, compile_expression
+from .moves import GivenParameter, Move, compile_expression, job_compiler
 
 # What a worker looks at, and what it only hands to a handler: most handlers never ask for it. All
 # else of a leased Job is loaded from the database when it is asked for.
@@ -54,7 +54,8 @@ LEASED = AT_ONCE + LATER
 class Layout:
     """How some columns are asked for, and how what comes back is read.
 
-    `at_once` come first, each with what converts it or None; `later` has the places of the rest.
+    `at_once` come first, `converters` are for those of them that need one; `later` has the places
+    of the rest.
     """
 
     select: str
@@ -69,9 +70,7 @@ def layout(alias: str, names: tuple[str, ...], time: str) -> Layout:
 
     `time` is how a time is asked for, in UTC and without a zone, with {} for the column.
     """
-    connection: Any = connections[alias]
-    query = Job._base_manager.using(alias).all().query
-    compiler = query.get_compiler(connection=connection)
+    compiler = job_compiler(connections[alias])
     parts, converters = [], []
     at_once = tuple(name for name in names if name not in LATER)
     for name in names:
@@ -103,7 +102,7 @@ def future_columns(
     So the row need not be read again after the UPDATE.
     """
     connection: Any = connections[alias]
-    compiler = Job._base_manager.using(alias).all().query.get_compiler(connection=connection)
+    compiler = job_compiler(connection)
     sets = move.in_terms_of(GivenParameter)
     parts, params = [], []
     for name in names:
